@@ -1,0 +1,49 @@
+// Package formats turns the bytes of a record into columns, and columns into
+// the bytes of a file. It does not know where records come from or where files
+// go.
+package formats
+
+import "fmt"
+
+// Message is one record of a log as a decoder sees it. Its slices belong to
+// the caller and are valid only during the call.
+type Message struct {
+	Topic     string
+	Partition int32
+	Offset    int64
+	Timestamp int64 // milliseconds since the epoch; -1 = none
+	Key       []byte
+	Value     []byte // nil = tombstone
+	Headers   []Header
+}
+
+// Header is one header of a Message; a nil Value is null, not empty.
+type Header struct {
+	Key   string
+	Value []byte
+}
+
+// Instant is an event time in microseconds since the epoch, floored.
+type Instant int64
+
+// Reason says why a record is bad; it is the enum of the quarantine file.
+type Reason string
+
+// The reasons a record goes to quarantine.
+const (
+	BadSyntax  Reason = "syntax"      // the value does not parse
+	BadType    Reason = "type"        // a value does not fit its column's type
+	BadFields  Reason = "fields"      // too few or too many CSV fields
+	BadTime    Reason = "time"        // event time missing or unreadable
+	BadRange   Reason = "implausible" // event time outside the plausibility window
+	BadNumber  Reason = "number"      // a number no type can hold, such as 1e400
+	BadTooDeep Reason = "depth"
+)
+
+// BadRecord is the error of a record that goes to quarantine.
+type BadRecord struct {
+	Reason Reason
+	Detail string // names the column or byte position
+}
+
+func (e *BadRecord) Error() string { return fmt.Sprintf("bad record (%s): %s", e.Reason, e.Detail) }
