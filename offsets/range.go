@@ -51,6 +51,9 @@ func (s Set) Add(r Range) Set {
 
 // Remove returns the set without the offsets of r.
 func (s Set) Remove(r Range) Set {
+	if r.Empty() {
+		return s
+	}
 	var out Set
 	for _, have := range s {
 		if left := (Range{have.Start, min(have.End, r.Start)}); !left.Empty() {
