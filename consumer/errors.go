@@ -1,0 +1,62 @@
+package consumer
+
+import (
+	"errors"
+	"fmt"
+
+	"sawlog/offsets"
+)
+
+// What callers branch on.
+var (
+	ErrUnavailable  = errors.New("cluster unavailable")
+	ErrUnknownTopic = errors.New("unknown topic")
+	ErrAuth         = errors.New("not authorized")
+)
+
+// GapError says that retention has removed offsets that were asked for.
+type GapError struct {
+	offsets.TopicPartition
+	Asked    offsets.Offset
+	LogStart offsets.Offset
+}
+
+func (e *GapError) Error() string {
+	return fmt.Sprintf("%s: offset %d is gone: the log starts at %d (%d offsets lost)", e.TopicPartition, e.Asked, e.LogStart, e.LogStart-e.Asked)
+}
+
+// HoleError says that offsets are missing inside the log of a topic that is
+// not compacted.
+type HoleError struct {
+	offsets.TopicPartition
+	Hole offsets.Range
+}
+
+func (e *HoleError) Error() string {
+	return fmt.Sprintf("%s: offsets %s are missing inside the log", e.TopicPartition, e.Hole)
+}
+
+// ShortError says that the log ends before the range that was asked for: it
+// was cut off, or the topic is another one.
+type ShortError struct {
+	offsets.TopicPartition
+	Asked  offsets.Offset
+	LogEnd offsets.Offset
+}
+
+func (e *ShortError) Error() string {
+	return fmt.Sprintf("%s: offset %d is beyond the end of the log, %d", e.TopicPartition, e.Asked, e.LogEnd)
+}
+
+// CorruptError names a batch whose bytes are damaged.
+type CorruptError struct {
+	offsets.TopicPartition
+	Offset offsets.Offset // base offset of the batch, or where it was looked for
+	Err    error
+}
+
+func (e *CorruptError) Error() string {
+	return fmt.Sprintf("%s: batch at offset %d is corrupt: %v", e.TopicPartition, e.Offset, e.Err)
+}
+
+func (e *CorruptError) Unwrap() error { return e.Err }
