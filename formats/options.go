@@ -15,6 +15,8 @@ type Options struct {
 	Rename     map[string]string `json:"rename,omitempty"`
 	Hash       []string          `json:"hash,omitempty"`
 	Metadata   []string          `json:"metadata,omitempty"`
+	// Reserved are the path keys of the layout (dt, hr): no column takes their name.
+	Reserved []string `json:"reserved,omitempty"`
 }
 
 // TimeOptions says where a row's event time is found and how it is read.
@@ -25,3 +27,12 @@ type TimeOptions struct {
 	PlausibleFrom Instant  `json:"plausible_from,omitempty"`
 	PlausibleTo   Instant  `json:"plausible_to,omitempty"`
 }
+
+// Validate refuses options no decoder could carry out.
+func (o *Options) Validate() error { panic("unwritten") }
+
+// Base is the schema a data set starts with: metadata columns, then the
+// declared columns (nil = none: every CSV column as a string, the value column
+// of text and raw, and inference for JSON), with include, exclude, rename and
+// hash applied.
+func (o *Options) Base(declared *Schema) (*Schema, error) { panic("unwritten") }
