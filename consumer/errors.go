@@ -60,3 +60,15 @@ func (e *CorruptError) Error() string {
 }
 
 func (e *CorruptError) Unwrap() error { return e.Err }
+
+// OversizeError names a batch larger than the reader may hold.
+type OversizeError struct {
+	offsets.TopicPartition
+	Offset offsets.Offset
+	Bytes  int64
+	Limit  int64
+}
+
+func (e *OversizeError) Error() string {
+	return fmt.Sprintf("%s: batch at offset %d has %d bytes, more than the limit of %d", e.TopicPartition, e.Offset, e.Bytes, e.Limit)
+}

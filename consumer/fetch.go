@@ -1,0 +1,280 @@
+package consumer
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"sawlog/broker/record"
+	"sawlog/offsets"
+)
+
+// chunk is what one fetch brought: whole, checked batches that hold offsets of
+// [at, end). After them nothing is stored below upTo.
+type chunk struct {
+	at      offsets.Offset
+	upTo    offsets.Offset
+	gapTo   offsets.Offset // offsets below it are gone; 0 = none
+	batches []byte
+	aborted []kmsg.FetchResponseTopicPartitionAbortedTransaction // by first offset
+	err     error
+}
+
+// fetcher reads ahead of a Reader, one chunk at a time. It alone talks to the
+// cluster: it finds the leader, waits out elections and checks every batch.
+type fetcher struct {
+	c    Cluster
+	tp   offsets.TopicPartition
+	id   offsets.TopicID
+	end  offsets.Offset
+	opts Options
+
+	leader   Requestor
+	epoch    offsets.Epoch
+	size     int // bytes to ask for; grows for a batch that does not fit
+	damaged  int // fetches in a row that brought a damaged batch
+	lookPast bool
+}
+
+// run sends chunks from offset at on until end, or one chunk with an error.
+func (f *fetcher) run(ctx context.Context, at offsets.Offset, out chan<- chunk) {
+	for at < f.end {
+		ch := f.next(ctx, at)
+		select {
+		case out <- ch:
+		case <-ctx.Done():
+			return
+		}
+		if ch.err != nil {
+			return
+		}
+		at = ch.upTo
+	}
+}
+
+// next fetches at offset at until something comes, for opts.Patience at most.
+func (f *fetcher) next(ctx context.Context, at offsets.Offset) chunk {
+	deadline := time.Now().Add(f.opts.Patience)
+	for pause := firstPause; ; pause = min(2*pause, longPause) {
+		ch, err := f.fetch(ctx, at)
+		switch {
+		case err == nil && ch.upTo > at:
+			return ch
+		case err == nil:
+			err = fmt.Errorf("%w: %s: nothing at offset %d although the log goes on to %d", ErrUnavailable, f.tp, at, f.end)
+		case errors.Is(err, errAgain):
+			continue
+		case !errors.Is(err, ErrUnavailable):
+			return chunk{at: at, err: err}
+		default:
+			f.leader = nil
+		}
+		if time.Now().Add(pause).After(deadline) {
+			return chunk{at: at, err: err}
+		}
+		if wait(ctx, pause) != nil {
+			return chunk{at: at, err: ctx.Err()}
+		}
+	}
+}
+
+// errAgain asks for another fetch at once.
+var errAgain = errors.New("fetch again")
+
+// fetch does one fetch. A chunk that does not go beyond at holds nothing.
+func (f *fetcher) fetch(ctx context.Context, at offsets.Offset) (chunk, error) {
+	if f.leader == nil {
+		if err := f.route(ctx); err != nil {
+			return chunk{}, err
+		}
+	}
+	p, err := f.ask(ctx, at)
+	if err != nil {
+		return chunk{}, err
+	}
+	switch code := kerr.ErrorForCode(p.ErrorCode); {
+	case code == nil:
+		return f.checked(at, p)
+	case errors.Is(code, kerr.OffsetOutOfRange):
+		return f.outOfRange(ctx, at)
+	case errors.Is(code, kerr.UnknownTopicOrPartition), errors.Is(code, kerr.UnknownTopicID), errors.Is(code, kerr.InconsistentTopicID):
+		// A broker that has just started may not know its topics yet; whether
+		// the topic is gone is for the metadata to say.
+		return chunk{}, fmt.Errorf("%w: %s: %w", ErrUnavailable, f.tp, code)
+	default:
+		return chunk{}, fmt.Errorf("%s at offset %d: %w", f.tp, at, classify(code))
+	}
+}
+
+// route finds the leader of the partition and sees that the topic is still the
+// one that was planned.
+func (f *fetcher) route(ctx context.Context) error {
+	topics, _, err := metadata(ctx, f.c, []string{f.tp.Topic}, nil)
+	if err != nil {
+		return err
+	}
+	t := topics[0]
+	if !f.id.IsZero() && !t.ID.IsZero() && t.ID != f.id {
+		return fmt.Errorf("%w: %s was made again: its id is %s, planned was %s", ErrUnknownTopic, f.tp.Topic, t.ID, f.id)
+	}
+	for _, p := range t.Partitions {
+		if p.Index == f.tp.Partition {
+			f.leader, f.epoch = f.c.Broker(int32(p.Leader)), p.Epoch
+			return nil
+		}
+	}
+	return fmt.Errorf("%w: %s", ErrUnknownTopic, f.tp)
+}
+
+// ask sends a sessionless fetch for the one partition.
+func (f *fetcher) ask(ctx context.Context, at offsets.Offset) (*kmsg.FetchResponseTopicPartition, error) {
+	req := kmsg.NewPtrFetchRequest()
+	req.ReplicaID = -1
+	req.MaxWaitMillis, req.MinBytes, req.MaxBytes = 500, 1, int32(f.size)
+	req.SessionID, req.SessionEpoch = 0, -1
+	if f.opts.Isolation == ReadCommitted && !f.lookPast {
+		req.IsolationLevel = 1
+	}
+	t := kmsg.NewFetchRequestTopic()
+	t.Topic, t.TopicID = f.tp.Topic, f.id
+	p := kmsg.NewFetchRequestTopicPartition()
+	p.Partition, p.FetchOffset, p.PartitionMaxBytes = f.tp.Partition, int64(at), int32(f.size)
+	p.CurrentLeaderEpoch = int32(f.epoch)
+	t.Partitions = append(t.Partitions, p)
+	req.Topics = append(req.Topics, t)
+
+	got, err := f.leader.Request(ctx, req)
+	if err != nil {
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		return nil, fmt.Errorf("%s: %w", f.tp, classify(err))
+	}
+	resp, ok := got.(*kmsg.FetchResponse)
+	if !ok {
+		return nil, fmt.Errorf("fetch answered by %T", got)
+	}
+	if code := kerr.ErrorForCode(resp.ErrorCode); code != nil {
+		return nil, fmt.Errorf("%s: fetch: %w", f.tp, classify(code))
+	}
+	if len(resp.Topics) == 1 && len(resp.Topics[0].Partitions) == 1 && resp.Topics[0].Partitions[0].Partition == f.tp.Partition {
+		return &resp.Topics[0].Partitions[0], nil
+	}
+	return nil, fmt.Errorf("%w: %s: fetch answered without the partition", ErrUnavailable, f.tp)
+}
+
+// checked walks the batches of an answer: it drops what lies outside [at, end)
+// and a truncated tail, and checks the CRC of the rest.
+func (f *fetcher) checked(at offsets.Offset, p *kmsg.FetchResponseTopicPartition) (chunk, error) {
+	look := f.lookPast
+	f.lookPast = false
+	ch := chunk{at: at, upTo: at, aborted: p.AbortedTransactions}
+	rest := p.RecordBatches
+	to := len(rest)
+	from := to
+	for len(rest) > 0 && ch.upTo < f.end {
+		b, tail, err := record.Split(rest)
+		if errors.Is(err, io.ErrUnexpectedEOF) {
+			return f.truncated(ch, rest)
+		}
+		if err == nil {
+			err = b.CheckCRC()
+		}
+		if err != nil {
+			return f.damage(ch.upTo, err)
+		}
+		if b.BaseOffset() >= f.end {
+			ch.upTo = f.end
+			break
+		}
+		if look {
+			break // a look past the last stable offset serves nothing below end
+		}
+		if b.LastOffset() >= at {
+			from = min(from, to-len(rest))
+			ch.upTo = min(b.LastOffset()+1, f.end)
+		}
+		rest = tail
+		if b.LastOffset() >= at {
+			ch.batches = p.RecordBatches[from : to-len(rest)]
+		}
+	}
+	f.damaged = 0
+	if ch.upTo == at && f.opts.Isolation == ReadCommitted && !look {
+		f.lookPast = true
+	}
+	if err := f.hole(ch, p.LogStartOffset); err != nil {
+		return chunk{}, err
+	}
+	return ch, nil
+}
+
+// hole finds out whether the first batch of a chunk starts beyond at because
+// retention removed what was before it.
+func (f *fetcher) hole(ch chunk, logStart int64) error {
+	if len(ch.batches) == 0 || f.opts.Compact || f.opts.AcceptGap {
+		return nil
+	}
+	if base := record.Batch(ch.batches).BaseOffset(); base > ch.at && offsets.Offset(logStart) > ch.at {
+		return &GapError{TopicPartition: f.tp, Asked: ch.at, LogStart: offsets.Offset(logStart)}
+	}
+	return nil
+}
+
+// truncated handles an answer cut off inside a batch: what is whole before it
+// is served; if nothing is, the fetch is repeated with room for the batch.
+func (f *fetcher) truncated(ch chunk, tail []byte) (chunk, error) {
+	if len(ch.batches) > 0 {
+		return ch, nil
+	}
+	need := 2 * f.size
+	if len(tail) >= 12 {
+		need = max(need, 12+int(int32(binary.BigEndian.Uint32(tail[8:]))))
+	}
+	if f.size >= f.opts.MaxBatchBytes {
+		return chunk{}, &OversizeError{TopicPartition: f.tp, Offset: ch.upTo, Bytes: int64(need), Limit: int64(f.opts.MaxBatchBytes)}
+	}
+	f.size = min(need, f.opts.MaxBatchBytes)
+	return chunk{}, errAgain
+}
+
+// damage asks a second time for a batch that came damaged, in case the network
+// did it, and then gives up with the batch named.
+func (f *fetcher) damage(at offsets.Offset, err error) (chunk, error) {
+	f.damaged++
+	if f.damaged < 2 {
+		return chunk{}, errAgain
+	}
+	return chunk{}, &CorruptError{TopicPartition: f.tp, Offset: at, Err: err}
+}
+
+// outOfRange says why the log has no such offset, or steps over the gap.
+func (f *fetcher) outOfRange(ctx context.Context, at offsets.Offset) (chunk, error) {
+	tps := []offsets.TopicPartition{f.tp}
+	starts, err := listOffsets(ctx, f.c, tps, listEarliest, false)
+	if err != nil {
+		return chunk{}, err
+	}
+	start, ok := starts[f.tp]
+	if ok && at < start {
+		if f.opts.AcceptGap {
+			to := min(start, f.end)
+			return chunk{at: at, upTo: to, gapTo: to}, nil
+		}
+		return chunk{}, &GapError{TopicPartition: f.tp, Asked: at, LogStart: start}
+	}
+	ends, err := listOffsets(ctx, f.c, tps, listLatest, false)
+	if err != nil {
+		return chunk{}, err
+	}
+	if end, ok := ends[f.tp]; ok && at >= end {
+		return chunk{}, &ShortError{TopicPartition: f.tp, Asked: at, LogEnd: end}
+	}
+	return chunk{}, fmt.Errorf("%w: %s: offset %d refused, log is %d..%d", ErrUnavailable, f.tp, at, starts[f.tp], ends[f.tp])
+}
