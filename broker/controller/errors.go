@@ -1,0 +1,34 @@
+package controller
+
+import "errors"
+
+// What callers branch on. Each is wrapped with the names and numbers of the case.
+var (
+	ErrTopicExists       = errors.New("topic exists")
+	ErrUnknownTopic      = errors.New("unknown topic")
+	ErrUnknownPartition  = errors.New("unknown partition")
+	ErrUnknownBroker     = errors.New("unknown broker")
+	ErrDuplicateBroker   = errors.New("another live broker has this id")
+	ErrStaleBrokerEpoch  = errors.New("stale broker epoch")
+	ErrInvalidTopic      = errors.New("invalid topic name")
+	ErrInvalidPartitions = errors.New("invalid number of partitions")
+	ErrInvalidFactor     = errors.New("invalid replication factor")
+	ErrInvalidAssignment = errors.New("invalid replica assignment")
+	ErrInvalidConfig     = errors.New("invalid configuration")
+	ErrInvalidISR        = errors.New("invalid ISR")
+	ErrIneligible        = errors.New("ineligible replica")
+	ErrFencedEpoch       = errors.New("fenced leader epoch")
+	ErrStalePartition    = errors.New("stale partition epoch")
+	ErrAheadOfController = errors.New("epoch is newer than the controller's")
+	ErrNotEligibleLeader = errors.New("no eligible leader")
+	ErrElectionNotNeeded = errors.New("election not needed")
+	// ErrTooLarge: the change must be made in one step and does not fit in one
+	// log entry (10,000 records, 256 KiB).
+	ErrTooLarge = errors.New("change too large")
+	// ErrNotController: this node is not the active controller and did nothing.
+	ErrNotController = errors.New("not the active controller")
+	// ErrUncertain: leadership ended while the change was under way; it may
+	// still happen.
+	ErrUncertain = errors.New("outcome unknown")
+	ErrClosed    = errors.New("controller closed")
+)
