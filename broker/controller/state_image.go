@@ -25,6 +25,7 @@ type Image struct {
 	brokerConfigs  map[offsets.BrokerID]map[string]string
 	byName         tree[string, *Topic]
 	byID           tree[offsets.TopicID, *Topic]
+	collisions     tree[string, string] // folded name → name, see foldName
 	partitions     int
 	load           map[offsets.BrokerID]Load
 	nextProducerID int64
@@ -94,6 +95,7 @@ func (u UUID) IsZero() bool { return u == UUID{} }
 func emptyImage() *Image {
 	return &Image{
 		byName:     newTree[string, *Topic](strings.Compare),
+		collisions: newTree[string, string](strings.Compare),
 		byID:       newTree[offsets.TopicID, *Topic](compareTopicID),
 		nextNodeID: 1,
 	}
