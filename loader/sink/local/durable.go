@@ -1,0 +1,150 @@
+package local
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"maps"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+
+	"sawlog/loader/sink"
+)
+
+// PutIfAbsent writes a temporary file beside name, fsyncs it and links it to
+// its name: link(2) is the one call that creates a whole file or refuses. The
+// folder and those above it are fsynced before the answer is nil.
+func (s *Sink) PutIfAbsent(name string, data []byte) error {
+	if err := sink.Clean(name); err != nil {
+		return err
+	}
+	dir := path.Dir(name)
+	if dir == "." {
+		dir = ""
+	}
+	if _, err := s.fs.Stat(s.at(name)); err == nil {
+		return classify("put", name, os.ErrExist)
+	}
+	if err := s.MkdirAll(dir); err != nil {
+		return err
+	}
+	temp := path.Join(dir, "."+path.Base(name)+"."+suffix()+".tmp")
+	if err := s.writeSynced(temp, data); err != nil {
+		_ = s.Remove(temp) // the write's error is the one to report
+		return err
+	}
+	err := s.fs.Link(s.at(temp), s.at(name))
+	removed := s.fs.Remove(s.at(temp))
+	if err != nil {
+		return classifyAs("put", name, err, sink.Ambiguous)
+	}
+	if err := s.Sync(name); err != nil {
+		return classifyAs("put", name, err, sink.Ambiguous)
+	}
+	return classifyAs("put", name, removed, sink.Ambiguous)
+}
+
+func suffix() string {
+	var b [8]byte
+	_, _ = rand.Read(b[:]) // never fails
+	return hex.EncodeToString(b[:])
+}
+
+// writeSynced makes a file whose bytes are durable; its name is not yet.
+func (s *Sink) writeSynced(name string, data []byte) error {
+	f, err := s.fs.OpenFile(s.at(name), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+	if err != nil {
+		return classify("create", name, err)
+	}
+	if _, err = f.Write(data); err == nil {
+		err = f.Sync()
+	}
+	if closed := f.Close(); err == nil {
+		err = closed
+	}
+	return classify("write", name, err)
+}
+
+// Sync fsyncs each file or folder and all folders above it up to the root, each
+// folder once, the deepest first.
+func (s *Sink) Sync(names ...string) error {
+	folders := map[string]bool{}
+	for _, name := range names {
+		if err := sink.Clean(name); err != nil {
+			return err
+		}
+		st, err := s.fs.Stat(s.at(name))
+		if err != nil {
+			return classify("sync", name, err)
+		}
+		if st.IsDir() {
+			folders[name] = true
+		} else if err := s.syncFile(name); err != nil {
+			return err
+		}
+		for dir := path.Dir(name); name != "" && dir != "."; dir = path.Dir(dir) {
+			folders[dir] = true
+		}
+		folders[""] = true
+	}
+	for _, dir := range slices.Backward(slices.Sorted(maps.Keys(folders))) {
+		if err := s.fs.SyncDir(s.at(dir)); err != nil {
+			return classify("sync", dir, err)
+		}
+	}
+	return nil
+}
+
+// syncFile opens the file to fsync it: the dirty pages belong to the file, not
+// to the descriptor that wrote them.
+func (s *Sink) syncFile(name string) error {
+	f, err := s.fs.OpenFile(s.at(name), os.O_RDWR, 0)
+	if err != nil {
+		return classify("sync", name, err)
+	}
+	err = f.Sync()
+	if closed := f.Close(); err == nil {
+		err = closed
+	}
+	return classify("sync", name, err)
+}
+
+// classify gives an error its place and class: what the caller may do.
+func classify(op, name string, err error) error {
+	return classifyAs(op, name, err, sink.Permanent)
+}
+
+// classifyAs does so with the class of errors that say nothing by themselves.
+func classifyAs(op, name string, err error, unknown sink.Class) error {
+	if err == nil {
+		return nil
+	}
+	class := unknown
+	switch {
+	case errors.Is(err, os.ErrExist), errors.Is(err, os.ErrNotExist), errors.Is(err, os.ErrPermission):
+		class = sink.Permanent
+	case unknown == sink.Permanent && transient(err):
+		class = sink.Retryable
+	}
+	if name == "" {
+		name = "the root"
+	}
+	return &sink.Error{Op: op, Path: filepath.ToSlash(name), Class: class, Err: bare(err)}
+}
+
+// bare drops the operation and absolute path the file system put before the
+// cause: the sink names its own.
+func bare(err error) error {
+	var pathErr *os.PathError
+	var linkErr *os.LinkError
+	switch {
+	case errors.As(err, &pathErr):
+		return pathErr.Err
+	case errors.As(err, &linkErr):
+		return linkErr.Err
+	default:
+		return err
+	}
+}

@@ -1,0 +1,121 @@
+// Package sink answers one question: where do the files of a data set go?
+//
+// A Sink is one root on one file store: a local disk, HDFS. It knows nothing of
+// plans, ledgers or file formats. Paths are relative to the root, clean, and
+// separated by "/"; "" is the root itself. The promises below are what a ledger
+// is built on, and sinktest checks each of them on every implementation.
+package sink
+
+import (
+	"io"
+	"path"
+	"strings"
+	"time"
+)
+
+// Sink is one root on one file store. It may be used by several goroutines.
+//
+// Errors tell what the caller may do by their class (ClassOf), and whether
+// something was there or not by ErrExist and ErrNotExist.
+type Sink interface {
+	// Root is the URI the sink was opened with.
+	Root() string
+
+	// Mkdir makes one folder whose parent exists; ErrExist if it is there,
+	// ErrNotExist if the parent is not.
+	Mkdir(name string) error
+	// MkdirAll makes a folder and those above it; a folder that is there is fine.
+	MkdirAll(name string) error
+	// Create makes a new file in a folder that exists; ErrExist if the name is
+	// taken. Nothing is promised about its bytes before Close returned nil, and
+	// nothing about their durability before Sync did.
+	Create(name string) (io.WriteCloser, error)
+	// Upload copies a file of this machine to a new file, as Create does.
+	Upload(localFile, name string) error
+	// Rename moves a file in one step and replaces a file that is at to;
+	// ErrNotExist if from, or the folder of to, is absent.
+	Rename(from, to string) error
+	// PutIfAbsent makes name with exactly these bytes, durably, or changes
+	// nothing. It makes the folder of name, which holds nothing else before: a
+	// store without links renames a whole folder into place. ErrExist = name is
+	// there, whoever put it. After an error of class Ambiguous the file may be
+	// there: read it. In no case does it appear after the call has returned.
+	PutIfAbsent(name string, data []byte) error
+
+	// Open opens a file for reading at any position.
+	Open(name string) (File, error)
+	// ReadFile reads a whole small file.
+	ReadFile(name string) ([]byte, error)
+	// Stat describes a file or folder.
+	Stat(name string) (Entry, error)
+	// List describes what a folder holds, in order of the names.
+	List(name string) ([]Entry, error)
+
+	// Remove takes away a file or an empty folder.
+	Remove(name string) error
+	// RemoveAll takes away a file, or a folder with all in it; nothing there is
+	// fine.
+	RemoveAll(name string) error
+
+	// Sync makes files and folders durable with all the folders above them, so
+	// that neither bytes nor names are lost when the machine stops. A store
+	// whose Close does so already does nothing here.
+	Sync(names ...string) error
+}
+
+// File is an open file.
+type File interface {
+	io.ReaderAt
+	io.Closer
+	Size() int64
+}
+
+// Entry describes a file or folder.
+type Entry struct {
+	Name    string // last element of its path
+	Size    int64
+	Dir     bool
+	ModTime time.Time
+}
+
+// Clean checks a path: relative, with "/" between its elements, no "." or ".."
+// and no empty element. "" is the root.
+func Clean(name string) error {
+	if name == "" {
+		return nil
+	}
+	if path.Clean(name) != name || name == "." || name == ".." ||
+		strings.HasPrefix(name, "/") || strings.HasPrefix(name, "../") || strings.ContainsRune(name, 0) {
+		return &Error{Op: "path", Path: name, Class: Permanent, Err: errUnclean}
+	}
+	return nil
+}
+
+// Replace gives name new bytes in one step: a reader sees the old file or the
+// new one, whole. temp is a free path on the same sink, in a folder that exists.
+func Replace(s Sink, temp, name string, data []byte) error {
+	if err := write(s, temp, data); err != nil {
+		_ = s.Remove(temp) // it may not be there; the error above says enough
+		return err
+	}
+	if err := s.Sync(temp); err != nil {
+		return err
+	}
+	if err := s.Rename(temp, name); err != nil {
+		_ = s.Remove(temp) // the rename's error is the one to report
+		return err
+	}
+	return s.Sync(name)
+}
+
+func write(s Sink, name string, data []byte) error {
+	w, err := s.Create(name)
+	if err != nil {
+		return err
+	}
+	if _, err := w.Write(data); err != nil {
+		_ = w.Close() // the write's error is the one to report
+		return err
+	}
+	return w.Close()
+}
