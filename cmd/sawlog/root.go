@@ -1,0 +1,160 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"sawlog/cmd/sawlog/config"
+	"sawlog/cmd/sawlog/output"
+)
+
+// app holds what every verb shares: the global flags and where it prints.
+type app struct {
+	in    io.Reader
+	print *output.Printer
+
+	brokers  []string
+	server   string
+	format   string
+	verbose  bool
+	timeout  time.Duration
+	color    string
+	progress string
+	yes      bool
+}
+
+func (a *app) root() *cobra.Command {
+	root := &cobra.Command{
+		Use:   "sawlog",
+		Short: "A Kafka-protocol broker that cuts its log into columns",
+		Long: `Sawlog is a Kafka-protocol broker, a batch loader that turns offset ranges into
+Parquet, and a scheduler with a memory, in one binary.
+
+Exit codes: 0 ok, 1 failed, 2 usage or invalid config, 3 not found, 4 conflict,
+5 auth, 6 unavailable or timed out (retry), 7 partial or too many bad records,
+8 verification mismatch or data gone, 130 interrupted, 143 terminated.`,
+		Example:           "  sawlog demo\n  sawlog serve --data /var/lib/sawlog\n  sawlog replay orders --range 'orders/3=1200..9800' --to file:///tmp/out",
+		SilenceErrors:     true,
+		SilenceUsage:      true,
+		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error { return a.prepare(cmd) },
+	}
+	flags := root.PersistentFlags()
+	flags.StringSliceVarP(&a.brokers, "brokers", "b", []string{"127.0.0.1:9092"}, "Kafka addresses `HOST:PORT`,…")
+	flags.StringVar(&a.server, "server", "http://127.0.0.1:8088", "`URL` of the server's API")
+	flags.StringVarP(&a.format, "output", "o", "table", "table, json, or jsonl where it streams")
+	flags.BoolVarP(&a.verbose, "verbose", "v", false, "say more on standard error")
+	flags.DurationVar(&a.timeout, "timeout", 30*time.Second, "how long a request may take")
+	flags.StringVar(&a.color, "color", "auto", "auto, always or never")
+	flags.StringVar(&a.progress, "progress", "auto", "auto, bar, plain or none")
+	flags.BoolVar(&a.yes, "yes", false, "do not ask before destroying something")
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		return output.Errorf(output.Usage, "%s", err).WithHint("%s --help", cmd.CommandPath())
+	})
+	root.AddCommand(a.verbs()...)
+	for _, c := range root.Commands() {
+		guard(c)
+	}
+	return root
+}
+
+// guard makes wrong arguments exit 2 with the usage line, and a verb that only
+// groups others refuse to run.
+func guard(c *cobra.Command) {
+	if check := c.Args; check != nil {
+		c.Args = func(cmd *cobra.Command, args []string) error {
+			if err := check(cmd, args); err != nil {
+				return output.Errorf(output.Usage, "%s: %s", cmd.CommandPath(), err).WithHint("%s", cmd.UseLine())
+			}
+			return nil
+		}
+	}
+	if c.HasSubCommands() && c.RunE == nil && c.Run == nil {
+		c.Args = cobra.ArbitraryArgs
+		c.RunE = func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return cmd.Help()
+			}
+			err := output.Errorf(output.Usage, "%s has no verb %q", cmd.CommandPath(), args[0])
+			if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
+				return err.WithHint("%s %s", cmd.CommandPath(), strings.Join(near, ", "))
+			}
+			return err.WithHint("%s --help", cmd.CommandPath())
+		}
+	}
+	for _, sub := range c.Commands() {
+		guard(sub)
+	}
+}
+
+// prepare reads the global flags, with the environment behind them.
+func (a *app) prepare(cmd *cobra.Command) error {
+	flags := cmd.Flags()
+	for _, name := range []string{"brokers", "server", "output", "timeout", "color", "progress"} {
+		if text, ok := os.LookupEnv(config.EnvName(name)); ok && !flags.Changed(name) {
+			if err := flags.Set(name, text); err != nil {
+				return output.Errorf(output.Usage, "%s: %s", config.EnvName(name), err)
+			}
+		}
+	}
+	format, err := output.ParseFormat(a.format)
+	if err != nil {
+		return err
+	}
+	a.print.Format = format
+	if a.print.Color, err = output.UseColor(a.color, a.print.Err); err != nil {
+		return err
+	}
+	switch a.progress {
+	case "auto", "bar", "plain", "none":
+	default:
+		return output.Errorf(output.Usage, "--progress %q: want auto, bar, plain or none", a.progress)
+	}
+	if a.timeout <= 0 {
+		return output.Errorf(output.Usage, "--timeout %s: want more than nothing", a.timeout)
+	}
+	return nil
+}
+
+// logger writes to standard error: text on a terminal, JSON otherwise.
+func (a *app) logger() *slog.Logger {
+	level := slog.LevelWarn
+	if a.verbose {
+		level = slog.LevelDebug
+	}
+	return a.loggerAt(level)
+}
+
+func (a *app) loggerAt(level slog.Level) *slog.Logger {
+	opts := &slog.HandlerOptions{Level: level}
+	if output.IsTerminal(a.print.Err) {
+		return slog.New(slog.NewTextHandler(a.print.Err, opts))
+	}
+	return slog.New(slog.NewJSONHandler(a.print.Err, opts))
+}
+
+// confirm asks before something is destroyed: on a terminal by a question,
+// elsewhere only --yes will do.
+func (a *app) confirm(what string) error {
+	if a.yes {
+		return nil
+	}
+	if !output.IsTerminal(a.in) {
+		return output.Errorf(output.Usage, "%s: this destroys something", what).WithHint("add --yes, or --dry-run to see what would happen")
+	}
+	a.print.Note("%s? [y/N]", what)
+	var answer string
+	if _, err := fmt.Fscanln(a.in, &answer); err != nil && !errors.Is(err, io.EOF) && answer == "" {
+		return output.Errorf(output.Failed, "not confirmed")
+	}
+	if !strings.EqualFold(answer, "y") && !strings.EqualFold(answer, "yes") {
+		return output.Errorf(output.Failed, "not confirmed")
+	}
+	return nil
+}

@@ -1,0 +1,270 @@
+package main
+
+import (
+	"sort"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"sawlog/cmd/sawlog/output"
+)
+
+func (a *app) topic() *cobra.Command {
+	c := &cobra.Command{
+		Use: "topic", Short: "List, make, change and delete topics",
+		Example: "  sawlog topic create orders --partitions 6\n  sawlog topic describe orders",
+	}
+	c.AddCommand(a.topicList(), a.topicCreate(), a.topicDescribe(), a.topicAlter(), a.topicDelete(), a.topicOffsets())
+	return c
+}
+
+type topicLine struct {
+	Name       string `json:"name"`
+	ID         string `json:"id"`
+	Partitions int    `json:"partitions"`
+	Replicas   int    `json:"replicas"`
+	Internal   bool   `json:"internal"`
+}
+
+func (a *app) topicList() *cobra.Command {
+	var internal bool
+	c := &cobra.Command{
+		Use: "list", Short: "List topics", Args: cobra.NoArgs,
+		Example: "  sawlog topic list -o json",
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			k, err := a.dial(cmd.Context())
+			if err != nil {
+				return err
+			}
+			defer k.Close()
+			meta, err := k.metadata(cmd.Context())
+			if err != nil {
+				return err
+			}
+			list := []topicLine{}
+			for _, t := range meta.Topics {
+				if t.IsInternal && !internal {
+					continue
+				}
+				list = append(list, describeLine(t))
+			}
+			sort.Slice(list, func(i, j int) bool { return list[i].Name < list[j].Name })
+			return a.print.Print(list, func() *output.Rows {
+				rows := &output.Rows{Head: []string{"TOPIC", "PARTITIONS", "REPLICAS", "ID"}}
+				for _, t := range list {
+					rows.Add(t.Name, t.Partitions, t.Replicas, t.ID)
+				}
+				return rows
+			})
+		},
+	}
+	c.Flags().BoolVar(&internal, "internal", false, "show internal topics too")
+	return c
+}
+
+func describeLine(t kmsg.MetadataResponseTopic) topicLine {
+	line := topicLine{Name: deref(t.Topic), ID: topicID(t.TopicID), Partitions: len(t.Partitions), Internal: t.IsInternal}
+	if len(t.Partitions) > 0 {
+		line.Replicas = len(t.Partitions[0].Replicas)
+	}
+	return line
+}
+
+func (a *app) topicCreate() *cobra.Command {
+	var partitions int32
+	var replication int16
+	var configs []string
+	var dryRun bool
+	c := &cobra.Command{
+		Use: "create NAME", Short: "Make a topic", Args: cobra.ExactArgs(1),
+		Example: "  sawlog topic create orders --partitions 6 --config retention.ms=604800000",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			req := kmsg.NewPtrCreateTopicsRequest()
+			t := kmsg.NewCreateTopicsRequestTopic()
+			t.Topic, t.NumPartitions, t.ReplicationFactor = args[0], partitions, replication
+			pairs, err := keyValues("--config", configs)
+			if err != nil {
+				return err
+			}
+			for _, kv := range pairs {
+				config := kmsg.NewCreateTopicsRequestTopicConfig()
+				config.Name, config.Value = kv[0], kmsg.StringPtr(kv[1])
+				t.Configs = append(t.Configs, config)
+			}
+			req.Topics = append(req.Topics, t)
+			req.TimeoutMillis = int32(a.timeout.Milliseconds())
+			req.ValidateOnly = dryRun
+			k, err := a.dial(cmd.Context())
+			if err != nil {
+				return err
+			}
+			defer k.Close()
+			resp, err := ask[*kmsg.CreateTopicsResponse](cmd.Context(), k, req)
+			if err != nil {
+				return err
+			}
+			made := resp.Topics[0]
+			if err := kafkaCode("topic "+args[0], made.ErrorCode, made.ErrorMessage); err != nil {
+				return err
+			}
+			line := topicLine{
+				Name: args[0], ID: topicID(made.TopicID),
+				Partitions: int(made.NumPartitions), Replicas: int(made.ReplicationFactor),
+			}
+			return a.print.Print(line, func() *output.Rows {
+				rows := &output.Rows{Head: []string{"TOPIC", "PARTITIONS", "REPLICAS", "ID"}}
+				rows.Add(line.Name, line.Partitions, line.Replicas, line.ID)
+				return rows
+			})
+		},
+	}
+	c.Flags().Int32Var(&partitions, "partitions", -1, "number of partitions; -1 takes the server's default")
+	c.Flags().Int16Var(&replication, "replication-factor", -1, "copies of each partition; -1 takes the server's default")
+	c.Flags().StringArrayVar(&configs, "config", nil, "a topic config `KEY=VALUE`, by Kafka's name; may repeat")
+	c.Flags().BoolVar(&dryRun, "dry-run", false, "check only")
+	return c
+}
+
+func keyValues(flag string, pairs []string) ([][2]string, error) {
+	var out [][2]string
+	for _, pair := range pairs {
+		k, v, ok := strings.Cut(pair, "=")
+		if !ok || k == "" {
+			return nil, output.Errorf(output.Usage, "%s %q: want KEY=VALUE", flag, pair)
+		}
+		out = append(out, [2]string{k, v})
+	}
+	return out, nil
+}
+
+func (a *app) topicDelete() *cobra.Command {
+	var dryRun bool
+	c := &cobra.Command{
+		Use: "delete NAME…", Short: "Delete topics and their records", Args: cobra.MinimumNArgs(1),
+		Example: "  sawlog topic delete orders --yes",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			k, err := a.dial(cmd.Context())
+			if err != nil {
+				return err
+			}
+			defer k.Close()
+			if _, err := k.metadata(cmd.Context(), args...); err != nil {
+				return err
+			}
+			if !dryRun {
+				if err := a.confirm("delete " + strings.Join(args, ", ")); err != nil {
+					return err
+				}
+				req := kmsg.NewPtrDeleteTopicsRequest()
+				req.TopicNames = args
+				req.TimeoutMillis = int32(a.timeout.Milliseconds())
+				for _, name := range args {
+					t := kmsg.NewDeleteTopicsRequestTopic()
+					t.Topic = kmsg.StringPtr(name)
+					req.Topics = append(req.Topics, t)
+				}
+				resp, err := ask[*kmsg.DeleteTopicsResponse](cmd.Context(), k, req)
+				if err != nil {
+					return err
+				}
+				for _, t := range resp.Topics {
+					if err := kafkaCode("topic "+deref(t.Topic), t.ErrorCode, t.ErrorMessage); err != nil {
+						return err
+					}
+				}
+			}
+			type deleted struct {
+				Name   string `json:"name"`
+				DryRun bool   `json:"dry_run"`
+			}
+			list := []deleted{}
+			for _, name := range args {
+				list = append(list, deleted{name, dryRun})
+			}
+			return a.print.Print(list, func() *output.Rows {
+				rows := &output.Rows{Head: []string{"DELETED"}}
+				for _, d := range list {
+					rows.Add(d.Name)
+				}
+				return rows
+			})
+		},
+	}
+	c.Flags().BoolVar(&dryRun, "dry-run", false, "say what would be deleted")
+	return c
+}
+
+type partitionLine struct {
+	Partition int32   `json:"partition"`
+	Leader    int32   `json:"leader"`
+	Epoch     int32   `json:"epoch"`
+	Replicas  []int32 `json:"replicas"`
+	ISR       []int32 `json:"isr"`
+	Start     int64   `json:"start"`
+	End       int64   `json:"end"`
+}
+
+func (a *app) topicOffsets() *cobra.Command {
+	var at string
+	c := &cobra.Command{
+		Use: "offsets NAME", Short: "Show where each partition starts and ends", Args: cobra.ExactArgs(1),
+		Example: "  sawlog topic offsets orders\n  sawlog topic offsets orders --at 2026-11-29T14",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			k, err := a.dial(cmd.Context())
+			if err != nil {
+				return err
+			}
+			defer k.Close()
+			lines, err := a.partitions(cmd, k, args[0])
+			if err != nil {
+				return err
+			}
+			if at != "" {
+				return a.offsetsAtTime(cmd, k, args[0], lines, at)
+			}
+			return a.print.Print(lines, func() *output.Rows {
+				rows := &output.Rows{Head: []string{"PARTITION", "START", "END", "RECORDS≤"}}
+				for _, p := range lines {
+					rows.Add(p.Partition, p.Start, p.End, p.End-p.Start)
+				}
+				return rows
+			})
+		},
+	}
+	c.Flags().StringVar(&at, "at", "", "show the first offset with a timestamp at or after `TIME`")
+	return c
+}
+
+func (a *app) partitions(cmd *cobra.Command, k *kafka, topic string) ([]partitionLine, error) {
+	meta, err := k.metadata(cmd.Context(), topic)
+	if err != nil {
+		return nil, err
+	}
+	lines := []partitionLine{}
+	var ids []int32
+	for _, p := range meta.Topics[0].Partitions {
+		lines = append(lines, partitionLine{Partition: p.Partition, Leader: p.Leader, Epoch: p.LeaderEpoch, Replicas: p.Replicas, ISR: p.ISR})
+		ids = append(ids, p.Partition)
+	}
+	sort.Slice(lines, func(i, j int) bool { return lines[i].Partition < lines[j].Partition })
+	starts, err := k.offsetsAt(cmd.Context(), topic, ids, -2)
+	if err != nil {
+		return nil, err
+	}
+	ends, err := k.offsetsAt(cmd.Context(), topic, ids, -1)
+	if err != nil {
+		return nil, err
+	}
+	for i := range lines {
+		lines[i].Start, lines[i].End = starts[lines[i].Partition], ends[lines[i].Partition]
+	}
+	return lines, nil
+}
+
+func topicID(id [16]byte) string {
+	if id == [16]byte{} {
+		return ""
+	}
+	return idText(id)
+}

@@ -1,0 +1,247 @@
+package main
+
+import (
+	"context"
+	"sort"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"sawlog/cmd/sawlog/output"
+	"sawlog/offsets"
+)
+
+func idText(id [16]byte) string { return offsets.TopicID(id).String() }
+
+type configLine struct {
+	Name   string `json:"name"`
+	Value  string `json:"value"`
+	Source string `json:"source"`
+}
+
+type topicDescription struct {
+	topicLine
+	List    []partitionLine `json:"partition_list"`
+	Configs []configLine    `json:"configs"`
+}
+
+func (a *app) topicDescribe() *cobra.Command {
+	var all bool
+	c := &cobra.Command{
+		Use: "describe NAME", Short: "Show a topic's partitions and configs", Args: cobra.ExactArgs(1),
+		Example: "  sawlog topic describe orders -o json",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			k, err := a.dial(cmd.Context())
+			if err != nil {
+				return err
+			}
+			defer k.Close()
+			meta, err := k.metadata(cmd.Context(), args[0])
+			if err != nil {
+				return err
+			}
+			d := topicDescription{topicLine: describeLine(meta.Topics[0])}
+			if d.List, err = a.partitions(cmd, k, args[0]); err != nil {
+				return err
+			}
+			if d.Configs, err = a.topicConfigs(cmd, k, args[0], all); err != nil {
+				return err
+			}
+			return a.print.Print(d, d.rows)
+		},
+	}
+	c.Flags().BoolVar(&all, "all", false, "show configs left at their default too")
+	return c
+}
+
+func (d topicDescription) rows() *output.Rows {
+	rows := &output.Rows{}
+	rows.Add("topic", d.Name)
+	rows.Add("id", d.ID)
+	rows.Add("replicas", d.Replicas)
+	for _, c := range d.Configs {
+		rows.Add(c.Name, c.Value, c.Source)
+	}
+	rows.Add("PARTITION", "LEADER", "EPOCH", "REPLICAS", "ISR", "START", "END")
+	for _, p := range d.List {
+		rows.Add(p.Partition, p.Leader, p.Epoch, p.Replicas, p.ISR, p.Start, p.End)
+	}
+	return rows
+}
+
+func (a *app) topicConfigs(cmd *cobra.Command, k *kafka, topic string, all bool) ([]configLine, error) {
+	req := kmsg.NewPtrDescribeConfigsRequest()
+	r := kmsg.NewDescribeConfigsRequestResource()
+	r.ResourceType, r.ResourceName = kmsg.ConfigResourceTypeTopic, topic
+	req.Resources = append(req.Resources, r)
+	resp, err := ask[*kmsg.DescribeConfigsResponse](cmd.Context(), k, req)
+	if err != nil {
+		return nil, err
+	}
+	lines := []configLine{}
+	for _, r := range resp.Resources {
+		if err := kafkaCode("configs of "+topic, r.ErrorCode, r.ErrorMessage); err != nil {
+			return nil, err
+		}
+		for _, c := range r.Configs {
+			if all || c.Source == kmsg.ConfigSourceDynamicTopicConfig {
+				lines = append(lines, configLine{c.Name, deref(c.Value), c.Source.String()})
+			}
+		}
+	}
+	sort.Slice(lines, func(i, j int) bool { return lines[i].Name < lines[j].Name })
+	return lines, nil
+}
+
+func (a *app) topicAlter() *cobra.Command {
+	var partitions int32
+	var set, unset []string
+	var dryRun bool
+	c := &cobra.Command{
+		Use: "alter NAME", Short: "Change a topic's configs, or add partitions", Args: cobra.ExactArgs(1),
+		Example: "  sawlog topic alter orders --config retention.ms=-1\n  sawlog topic alter orders --partitions 12",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			pairs, err := keyValues("--config", set)
+			if err != nil {
+				return err
+			}
+			if partitions == 0 && len(pairs) == 0 && len(unset) == 0 {
+				return output.Errorf(output.Usage, "nothing to change").WithHint("--config KEY=VALUE, --unset KEY or --partitions N")
+			}
+			k, err := a.dial(cmd.Context())
+			if err != nil {
+				return err
+			}
+			defer k.Close()
+			if _, err := k.metadata(cmd.Context(), args[0]); err != nil {
+				return err
+			}
+			if len(pairs)+len(unset) > 0 {
+				if err := a.alterConfigs(cmd, k, args[0], pairs, unset, dryRun); err != nil {
+					return err
+				}
+			}
+			if partitions != 0 {
+				if err := a.addPartitions(cmd, k, args[0], partitions, dryRun); err != nil {
+					return err
+				}
+			}
+			configs, err := a.topicConfigs(cmd, k, args[0], false)
+			if err != nil {
+				return err
+			}
+			return a.print.Print(map[string]any{"name": args[0], "dry_run": dryRun, "configs": configs}, func() *output.Rows {
+				rows := &output.Rows{Head: []string{"CONFIG", "VALUE"}}
+				for _, c := range configs {
+					rows.Add(c.Name, c.Value)
+				}
+				return rows
+			})
+		},
+	}
+	c.Flags().Int32Var(&partitions, "partitions", 0, "grow the topic to `N` partitions")
+	c.Flags().StringArrayVar(&set, "config", nil, "set a topic config `KEY=VALUE`; may repeat")
+	c.Flags().StringArrayVar(&unset, "unset", nil, "bring a config `KEY` back to its default; may repeat")
+	c.Flags().BoolVar(&dryRun, "dry-run", false, "check only")
+	return c
+}
+
+func (a *app) alterConfigs(cmd *cobra.Command, k *kafka, topic string, set [][2]string, unset []string, dryRun bool) error {
+	req := kmsg.NewPtrIncrementalAlterConfigsRequest()
+	req.ValidateOnly = dryRun
+	r := kmsg.NewIncrementalAlterConfigsRequestResource()
+	r.ResourceType, r.ResourceName = kmsg.ConfigResourceTypeTopic, topic
+	for _, kv := range set {
+		c := kmsg.NewIncrementalAlterConfigsRequestResourceConfig()
+		c.Name, c.Op, c.Value = kv[0], kmsg.IncrementalAlterConfigOpSet, kmsg.StringPtr(kv[1])
+		r.Configs = append(r.Configs, c)
+	}
+	for _, name := range unset {
+		c := kmsg.NewIncrementalAlterConfigsRequestResourceConfig()
+		c.Name, c.Op = name, kmsg.IncrementalAlterConfigOpDelete
+		r.Configs = append(r.Configs, c)
+	}
+	req.Resources = append(req.Resources, r)
+	resp, err := ask[*kmsg.IncrementalAlterConfigsResponse](cmd.Context(), k, req)
+	if err != nil {
+		return err
+	}
+	for _, r := range resp.Resources {
+		if err := kafkaCode("configs of "+topic, r.ErrorCode, r.ErrorMessage); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (a *app) addPartitions(cmd *cobra.Command, k *kafka, topic string, total int32, dryRun bool) error {
+	req := kmsg.NewPtrCreatePartitionsRequest()
+	req.ValidateOnly = dryRun
+	req.TimeoutMillis = int32(a.timeout.Milliseconds())
+	t := kmsg.NewCreatePartitionsRequestTopic()
+	t.Topic, t.Count = topic, total
+	req.Topics = append(req.Topics, t)
+	resp, err := ask[*kmsg.CreatePartitionsResponse](cmd.Context(), k, req)
+	if err != nil {
+		return err
+	}
+	return kafkaCode("partitions of "+topic, resp.Topics[0].ErrorCode, resp.Topics[0].ErrorMessage)
+}
+
+func (a *app) offsetsAtTime(cmd *cobra.Command, k *kafka, topic string, lines []partitionLine, at string) error {
+	when, err := offsets.ParseTime(at, time.Now())
+	if err != nil {
+		return output.Errorf(output.Usage, "--at %s", err)
+	}
+	var ids []int32
+	for _, p := range lines {
+		ids = append(ids, p.Partition)
+	}
+	found, err := k.offsetsAt(cmd.Context(), topic, ids, when.UnixMilli())
+	if err != nil {
+		return err
+	}
+	type line struct {
+		Partition int32     `json:"partition"`
+		At        time.Time `json:"at"`
+		Offset    int64     `json:"offset"` // the log end when no record is that young
+	}
+	list := []line{}
+	for _, p := range lines {
+		o := found[p.Partition]
+		if o < 0 {
+			o = p.End
+		}
+		list = append(list, line{p.Partition, when, o})
+	}
+	return a.print.Print(list, func() *output.Rows {
+		rows := &output.Rows{Head: []string{"PARTITION", "OFFSET"}}
+		for _, l := range list {
+			rows.Add(l.Partition, l.Offset)
+		}
+		return rows
+	})
+}
+
+// configs are all configs of a topic by name, defaults included.
+func (k *kafka) configs(ctx context.Context, topic string) (map[string]string, error) {
+	req := kmsg.NewPtrDescribeConfigsRequest()
+	r := kmsg.NewDescribeConfigsRequestResource()
+	r.ResourceType, r.ResourceName = kmsg.ConfigResourceTypeTopic, topic
+	req.Resources = append(req.Resources, r)
+	resp, err := ask[*kmsg.DescribeConfigsResponse](ctx, k, req)
+	if err != nil {
+		return nil, err
+	}
+	values := map[string]string{}
+	for _, r := range resp.Resources {
+		if err := kafkaCode("configs of "+topic, r.ErrorCode, r.ErrorMessage); err != nil {
+			return nil, err
+		}
+		for _, c := range r.Configs {
+			values[c.Name] = deref(c.Value)
+		}
+	}
+	return values, nil
+}
