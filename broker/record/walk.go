@@ -1,0 +1,88 @@
+package record
+
+import (
+	"errors"
+	"fmt"
+)
+
+// errShort and its like are made once: the walk is on the hot path.
+var (
+	errShort      = errors.New("record is cut short")
+	errLength     = errors.New("record length does not fit its fields")
+	errKey        = errors.New("key length out of range")
+	errValue      = errors.New("value length out of range")
+	errHeaders    = errors.New("header out of range")
+	errTrailing   = errors.New("bytes after the last record")
+	errDelta      = errors.New("offset delta out of order")
+	errDeltaRange = errors.New("offset delta beyond the batch")
+)
+
+// frame is where the parts of one record lie in its body; a null key or value
+// has length −1.
+type frame struct {
+	timestampDelta int64
+	offsetDelta    int
+	key, keyLen    int
+	value, valLen  int
+	headers        int // position of the first header
+	headerCount    int
+	end            int // position after the record
+}
+
+// next reads the frame of the record at pos, headers included but not kept.
+func (f *frame) next(body []byte, pos int) error {
+	length, n := varint32(body[pos:])
+	if n == 0 || length < 0 || length > len(body)-pos-n {
+		return errShort
+	}
+	pos += n
+	b := body[:pos+length]
+	f.end = len(b)
+	if length == 0 {
+		return errShort
+	}
+	pos++ // attributes of a record: unused
+	if f.timestampDelta, n = varint(b[pos:]); n == 0 {
+		return errShort
+	}
+	pos += n
+	if f.offsetDelta, n = varint32(b[pos:]); n == 0 {
+		return errShort
+	}
+	pos += n
+	if f.keyLen, n = varint32(b[pos:]); n == 0 || f.keyLen > len(b)-pos-n {
+		return errKey
+	}
+	pos += n
+	f.key, f.keyLen = pos, max(f.keyLen, -1)
+	pos += max(f.keyLen, 0)
+	if f.valLen, n = varint32(b[pos:]); n == 0 || f.valLen > len(b)-pos-n {
+		return errValue
+	}
+	pos += n
+	f.value, f.valLen = pos, max(f.valLen, -1)
+	pos += max(f.valLen, 0)
+	if f.headerCount, n = varint32(b[pos:]); n == 0 || f.headerCount < 0 {
+		return errHeaders
+	}
+	pos += n
+	f.headers = pos
+	for range f.headerCount {
+		for part := range 2 {
+			size, n := varint32(b[pos:])
+			if n == 0 || size > len(b)-pos-n || size < part*-1 {
+				return errHeaders
+			}
+			pos += n + max(size, 0)
+		}
+	}
+	if pos != len(b) {
+		return errLength
+	}
+	return nil
+}
+
+// at wraps what is wrong with record i of a batch.
+func at(kind error, b Batch, i int, err error) error {
+	return fmt.Errorf("%w: record %d of offset %d: %w", kind, i, b.BaseOffset(), err)
+}
