@@ -1,0 +1,57 @@
+package main
+
+import (
+	"context"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"sawlog/cmd/sawlog/output"
+	"sawlog/consumer"
+	"sawlog/loader"
+	"sawlog/loader/sink"
+)
+
+// datasetRef says which data set a verb is about: --root, or the name of one
+// the server knows.
+type datasetRef struct{ root string }
+
+func (r *datasetRef) add(c *cobra.Command) {
+	c.Flags().StringVar(&r.root, "root", "", "`URI` or path of the data set, with no server at all")
+}
+
+// open finds the root and reads its ledger. name may be empty with --root.
+func (a *app) openDataset(ctx context.Context, r datasetRef, name string) (sink.Sink, *loader.Ledger, error) {
+	root := r.root
+	if root == "" {
+		if name == "" {
+			return nil, nil, output.Errorf(output.Usage, "which data set?").WithHint("name one the server knows, or give --root")
+		}
+		found, err := a.rootOnServer(ctx, name)
+		if err != nil {
+			return nil, nil, err
+		}
+		root = found
+	}
+	store, err := openSink(root)
+	if err != nil {
+		return nil, nil, err
+	}
+	ledger, err := loader.OpenLedger(ctx, store, "", "", loader.LedgerConfig{Logger: a.logger(), Now: time.Now})
+	return store, ledger, err
+}
+
+// foldOf reads the ledger of a root.
+func foldOf(store sink.Sink) (*loader.Fold, error) {
+	ledger, err := loader.OpenLedger(context.Background(), store, "", "", loader.LedgerConfig{Now: time.Now})
+	if err != nil {
+		return nil, err
+	}
+	return ledger.Fold(), nil
+}
+
+// offlineDriver is a driver that reaches the source only when a file has to be
+// made again; the brokers are those of --brokers.
+func (a *app) lateDriver(ctx context.Context, root string) (*loader.Driver, func(), error) {
+	return a.openDriver(ctx, root, consumer.Config{Brokers: a.brokers, Timeout: a.timeout})
+}

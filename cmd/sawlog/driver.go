@@ -1,0 +1,157 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/user"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"sawlog/cmd/sawlog/output"
+	"sawlog/consumer"
+	"sawlog/jobs"
+	"sawlog/loader"
+	enginelocal "sawlog/loader/engine/local"
+	"sawlog/loader/sink"
+	"sawlog/loader/sink/local"
+)
+
+// openSink opens the root of a data set by the scheme of its URI.
+func openSink(root string) (sink.Sink, error) {
+	switch scheme, _, found := strings.Cut(root, "://"); {
+	case root == "":
+		return nil, output.Errorf(output.Usage, "no root given").WithHint("--root file:///path/of/the/data/set")
+	case found && scheme == "file":
+		return local.Open(root)
+	case found:
+		return nil, output.Errorf(output.Usage, "root %s: scheme %q is not available in this version", root, scheme).WithHint("file:///path")
+	}
+	path, err := filepath.Abs(root)
+	if err != nil {
+		return nil, err
+	}
+	return local.Open("file://" + path)
+}
+
+// rootURI is the root as it stands in specs: an absolute file URI, or as given.
+func rootURI(root string) (string, error) {
+	if root == "" || strings.Contains(root, "://") {
+		return root, nil
+	}
+	path, err := filepath.Abs(root)
+	return "file://" + path, err
+}
+
+// sourceOf says how tasks reach the cluster a job names; own are the brokers of
+// a job that names none.
+func sourceOf(s jobs.Source, own []string, timeout time.Duration) consumer.Config {
+	c := consumer.Config{Brokers: s.Brokers, Timeout: timeout}
+	if len(c.Brokers) == 0 {
+		c.Brokers = own
+	}
+	if s.SASL != nil {
+		c.SASL, c.User = s.SASL.Mechanism, s.SASL.User
+		c.PasswordFile = s.SASL.Password.Path()
+	}
+	if s.TLS != nil {
+		c.TLS, c.CAFile, c.CertFile, c.KeyFile = true, s.TLS.CA, s.TLS.Cert, s.TLS.Key
+	}
+	return c
+}
+
+// openDriver makes the driver of one data set. The caller closes it.
+func (a *app) openDriver(ctx context.Context, root string, source consumer.Config) (*loader.Driver, func(), error) {
+	store, err := openSink(root)
+	if err != nil {
+		return nil, nil, err
+	}
+	cluster, err := consumer.Dial(ctx, source)
+	if err != nil {
+		return nil, nil, err
+	}
+	d := &loader.Driver{
+		Cluster: cluster, Source: source, Sink: store, Engine: &enginelocal.Engine{Logger: a.logger()},
+		Logger: a.logger(), Now: time.Now, By: whoami(), Observe: nil,
+	}
+	return d, cluster.Close, nil
+}
+
+// whoami names the person for the ledger.
+func whoami() string {
+	name := os.Getenv("USER")
+	if u, err := user.Current(); err == nil {
+		name = u.Username
+	}
+	if host, err := os.Hostname(); err == nil {
+		return name + "@" + host
+	}
+	return name
+}
+
+// target is one data set of a job.
+type target struct {
+	spec   *loader.Spec
+	source consumer.Config
+}
+
+// isFile tells a job file from the name of a job.
+func isFile(ref string) bool {
+	if strings.ContainsAny(ref, "/\\") || strings.HasSuffix(ref, ".yaml") || strings.HasSuffix(ref, ".yml") {
+		return true
+	}
+	st, err := os.Stat(ref)
+	return err == nil && st.Mode().IsRegular()
+}
+
+// readJob reads a job file.
+func readJob(path string) (*jobs.Spec, error) {
+	text, err := os.ReadFile(path)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, &output.Error{Code: output.NotFound, Err: err}
+	}
+	if err != nil {
+		return nil, err
+	}
+	return jobs.Parse(text, path)
+}
+
+// targets lists the data sets of a job file; a pattern is matched against the
+// topics there are now.
+func (a *app) targets(ctx context.Context, job *jobs.Spec) ([]target, error) {
+	source := sourceOf(job.Source, a.brokers, a.timeout)
+	var matched []string
+	if job.Source.Pattern != "" {
+		cluster, err := consumer.Dial(ctx, source)
+		if err != nil {
+			return nil, err
+		}
+		defer cluster.Close()
+		topics, _, err := consumer.Describe(ctx, cluster, nil, job.Source.Pattern)
+		if err != nil {
+			return nil, err
+		}
+		for _, t := range topics {
+			matched = append(matched, t.Name)
+		}
+	}
+	var list []target
+	for _, set := range job.Sets(matched) {
+		spec, err := job.Load(set.Topic, time.Now())
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, target{spec, source})
+	}
+	if len(list) == 0 {
+		return nil, output.Errorf(output.NotFound, "job %s: no topic matches %q", job.Name, job.Source.Pattern)
+	}
+	return list, nil
+}
+
+// newRunID names a run: the job, the moment, and what makes it one of a kind.
+func newRunID(job string, now time.Time) string {
+	return fmt.Sprintf("%s-%s-%04x", job, now.UTC().Format("20060102T150405Z"), uint16(now.UnixNano()>>10))
+}

@@ -1,0 +1,170 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"sawlog/cmd/sawlog/output"
+	"sawlog/loader"
+	"sawlog/offsets"
+)
+
+// planFlags are what plan, run and replay share.
+type planFlags struct {
+	rng       string
+	window    string
+	scan      bool
+	acceptGap string
+}
+
+func (f *planFlags) add(c *cobra.Command) {
+	c.Flags().StringVar(&f.rng, "range", "", "load this `RANGE` only, such as orders/3=1200..9800")
+	c.Flags().StringVar(&f.window, "window", "", "the ticks due in `START..END` with the offsets they would take")
+	c.Flags().StringVar(&f.acceptGap, "accept-gap", "", "go on although offsets are gone or left out; `REASON` goes into the ledger")
+}
+
+// planFile is what `plan -o json` prints and `run --plan` reads.
+type planFile struct {
+	Sawlog  string          `json:"sawlog"` // "plan/1"
+	ID      string          `json:"id"`
+	Root    string          `json:"root"`
+	Brokers []string        `json:"brokers"`
+	Preview *loader.Preview `json:"preview"`
+	Plan    *loader.Plan    `json:"plan"`
+}
+
+const planFileKind = "plan/1"
+
+func (a *app) plan() *cobra.Command {
+	f := planFlags{}
+	c := &cobra.Command{
+		Use: "plan FILE|JOB", Short: "Say what a run would do", Args: cobra.ExactArgs(1),
+		Long: `Say what a run of a job file, or of a job on the server, would do: exact ranges
+and splits, rows as an upper bound, hours and sizes estimated; --scan reads the
+log and is exact. Nothing is written. -o json prints a plan that run --plan
+carries out.`,
+		Example: "  sawlog plan pageviews.yaml\n  sawlog plan pageviews.yaml --range 'pageviews/0=0..5000' -o json > plan.json",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			ref := args[0]
+			if !isFile(ref) {
+				return a.planOnServer(cmd.Context(), ref, f)
+			}
+			job, err := readJob(ref)
+			if err != nil {
+				return err
+			}
+			targets, err := a.targets(cmd.Context(), job)
+			if err != nil {
+				return err
+			}
+			if f.window != "" {
+				return output.Errorf(output.Usage, "--window needs a job on the server, or run FILE --window")
+			}
+			var files []planFile
+			for _, t := range targets {
+				pf, err := a.planTarget(cmd.Context(), t, f, loader.PlanAsk{})
+				if err != nil {
+					return err
+				}
+				files = append(files, *pf)
+			}
+			return a.printPlans(files)
+		},
+	}
+	f.add(c)
+	c.Flags().BoolVar(&f.scan, "scan", false, "read the log, so that rows, hours and columns are exact")
+	return c
+}
+
+func (a *app) printPlans(files []planFile) error {
+	var v any = files
+	if len(files) == 1 {
+		v = files[0]
+	}
+	return a.print.Print(v, func() *output.Rows {
+		rows := &output.Rows{}
+		for _, f := range files {
+			p := f.Preview
+			rows.Add("plan", p.Plan)
+			rows.Add("status", p.Status)
+			rows.Add("root", f.Root)
+			rows.Add("rows", p.Rows, strings.ReplaceAll(p.RowsAre, "_", " "))
+			rows.Add("bytes", p.Bytes, p.BytesAre)
+			rows.Add("splits", len(p.Splits))
+			for _, c := range p.Columns {
+				rows.Add("new column", c)
+			}
+			rows.Add("PARTITION", "START", "END", "GAP")
+			for _, r := range p.Ranges {
+				rows.Add(fmt.Sprintf("%s/%d", r.Topic, r.Partition), r.Start, r.End, r.Gap)
+			}
+			if len(p.Hours) > 0 {
+				rows.Add("HOUR", "ROWS", p.HoursAre)
+			}
+			for i, h := range p.Hours {
+				if i == 48 && len(p.Hours) > 60 {
+					rows.Add(fmt.Sprintf("… and %d hours more (-o json shows all)", len(p.Hours)-i))
+					break
+				}
+				rows.Add(h.Hour, h.Rows)
+			}
+		}
+		return rows
+	})
+}
+
+// ask turns the flags into what the loader is asked.
+func (f planFlags) ask(ask loader.PlanAsk) (loader.PlanAsk, error) {
+	ask.Scan, ask.AcceptGap, ask.By = f.scan, f.acceptGap, whoami()
+	if f.rng != "" {
+		q, err := offsets.ParseQuery(f.rng, time.Now())
+		if err != nil {
+			return ask, output.Errorf(output.Usage, "--range %s", strings.TrimPrefix(err.Error(), "range "))
+		}
+		ask.Bounds = &q
+	}
+	return ask, nil
+}
+
+func (a *app) planTarget(ctx context.Context, t target, f planFlags, ask loader.PlanAsk) (*planFile, error) {
+	ask, err := f.ask(ask)
+	if err != nil {
+		return nil, err
+	}
+	d, closeDriver, err := a.openDriver(ctx, t.spec.Root, t.source)
+	if err != nil {
+		return nil, err
+	}
+	defer closeDriver()
+	plan, preview, err := d.Plan(ctx, t.spec, ask)
+	if err != nil {
+		return nil, err
+	}
+	return &planFile{planFileKind, preview.Plan, t.spec.Root, t.source.Brokers, preview, plan}, nil
+}
+
+// readPlanFile reads what `plan -o json` printed.
+func readPlanFile(path string) (*planFile, error) {
+	raw, err := os.ReadFile(path)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, &output.Error{Code: output.NotFound, Err: err}
+	}
+	if err != nil {
+		return nil, err
+	}
+	var f planFile
+	if err := json.Unmarshal(raw, &f); err != nil || f.Sawlog != planFileKind || f.Plan == nil {
+		return nil, &output.Error{Code: output.Usage, Msg: path + " is no plan file", Err: err, Hint: "sawlog plan JOB.yaml -o json > plan.json"}
+	}
+	if id := loader.PlanID(f.Plan); id != f.ID {
+		return nil, output.Errorf(output.Mismatch, "%s: the plan in it hashes to %s, but it says %s: it was changed or cut off", path, id, f.ID)
+	}
+	return &f, nil
+}

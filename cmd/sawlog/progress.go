@@ -1,0 +1,105 @@
+package main
+
+import (
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/vbauerster/mpb/v8"
+	"github.com/vbauerster/mpb/v8/decor"
+
+	"sawlog/cmd/sawlog/output"
+	"sawlog/loader"
+)
+
+// progress shows how far a run has come: a bar for each task on a terminal, a
+// line every ten seconds elsewhere.
+type progress struct {
+	app *app
+
+	mu    sync.Mutex
+	tasks map[int]loader.TaskProgress
+	bars  map[int]*mpb.Bar
+	pool  *mpb.Progress
+	last  time.Time
+}
+
+func (a *app) newProgress() *progress {
+	p := &progress{app: a, tasks: map[int]loader.TaskProgress{}, bars: map[int]*mpb.Bar{}, last: time.Now()}
+	if a.progress == "bar" || a.progress == "auto" && output.IsTerminal(a.print.Err) {
+		p.pool = mpb.New(mpb.WithOutput(a.print.Err), mpb.WithWidth(40), mpb.WithRefreshRate(200*time.Millisecond))
+	}
+	return p
+}
+
+// observe takes an event of the run; it may be called from any goroutine.
+func (p *progress) observe(e loader.Event) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.app.progress == "none" {
+		return
+	}
+	if e.Task != nil {
+		p.tasks[e.Task.Split] = *e.Task
+		if p.pool != nil {
+			p.bar(*e.Task)
+			return
+		}
+		if time.Since(p.last) >= 10*time.Second {
+			p.last = time.Now()
+			p.app.print.Note("%s", p.line())
+		}
+		return
+	}
+	if p.app.verbose || e.Kind == "revision" || e.Err != nil {
+		text := e.Text
+		if e.Err != nil {
+			text += ": " + e.Err.Error()
+		}
+		p.app.print.Note("%s: %s", e.Kind, text)
+	}
+}
+
+func (p *progress) bar(t loader.TaskProgress) {
+	b := p.bars[t.Split]
+	if b == nil {
+		if len(p.bars) >= 16 {
+			return // a screen holds no more
+		}
+		split := t.Split
+		b = p.pool.AddBar(max(t.Total, 1),
+			mpb.PrependDecorators(decor.Name(fmt.Sprintf("split %d ", split)), decor.Any(func(decor.Statistics) string { return p.phase(split) })),
+			mpb.AppendDecorators(decor.Percentage(), decor.CountersNoUnit(" %d / %d")))
+		p.bars[t.Split] = b
+	}
+	b.SetCurrent(min(t.Offsets, max(t.Total, 1)))
+}
+
+func (p *progress) phase(split int) string {
+	if !p.mu.TryLock() {
+		return ""
+	}
+	defer p.mu.Unlock()
+	return p.tasks[split].Phase + " "
+}
+
+func (p *progress) line() string {
+	var read, total, rows, bad int64
+	for _, t := range p.tasks {
+		read, total, rows, bad = read+t.Offsets, total+t.Total, rows+t.Rows, bad+t.Bad
+	}
+	return fmt.Sprintf("%d of %d offsets read, %d rows, %d bad records, %d tasks", read, total, rows, bad, len(p.tasks))
+}
+
+// done takes the bars off the screen.
+func (p *progress) done() {
+	if p.pool == nil {
+		return
+	}
+	p.mu.Lock()
+	for _, b := range p.bars {
+		b.Abort(false)
+	}
+	p.mu.Unlock()
+	p.pool.Wait()
+}

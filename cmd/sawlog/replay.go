@@ -1,0 +1,110 @@
+package main
+
+import (
+	"context"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"sawlog/cmd/sawlog/output"
+	"sawlog/consumer"
+	"sawlog/formats"
+	"sawlog/loader"
+)
+
+// replayFlags say how the records of an ad-hoc range become rows.
+type replayFlags struct {
+	to         string
+	value      string
+	columns    []string
+	delimiter  string
+	skipHeader bool
+	time       string
+	timeFormat string
+	zone       string
+	unit       string
+	codec      string
+	metadata   []string
+}
+
+func (a *app) replay() *cobra.Command {
+	p, f, r := planFlags{}, runFlags{}, replayFlags{}
+	c := &cobra.Command{
+		Use: "replay TOPIC --range RANGE --to URI", Short: "Load a range into a data set of its own", Args: cobra.ExactArgs(1),
+		Long: `Load a range of a topic into a data set of its own, whatever was loaded of it
+elsewhere. The same range may be replayed into the same root again: it is then
+"covered". Carried out in this process.`,
+		Example: "  sawlog replay orders --range 'orders/3=1200..9800' --to file:///tmp/replay\n  sawlog replay rides --range earliest..latest --to /tmp/rides --decode csv --columns pickup,fare --time pickup --time-format '%Y-%m-%d %H:%M:%S'",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if p.rng == "" || r.to == "" {
+				return output.Errorf(output.Usage, "--range and --to are needed").WithHint("%s", cmd.UseLine())
+			}
+			spec, err := r.spec(args[0])
+			if err != nil {
+				return err
+			}
+			t := target{spec, consumer.Config{Brokers: a.brokers, Timeout: a.timeout}}
+			return a.runReplay(cmd.Context(), t, p, f)
+		},
+	}
+	c.Flags().StringVar(&p.rng, "range", "", "the `RANGE`, such as orders/3=1200..9800 or @-2h..+1h")
+	c.Flags().StringVar(&p.acceptGap, "accept-gap", "", "go on although offsets are gone; `REASON` goes into the ledger")
+	c.Flags().StringVar(&r.to, "to", "", "root `URI` or path of the new data set")
+	c.Flags().StringVar(&r.value, "decode", "json", "json, csv, text or raw")
+	c.Flags().StringSliceVar(&r.columns, "columns", nil, "csv: the columns in order")
+	c.Flags().StringVar(&r.delimiter, "delimiter", "", "csv: what separates fields")
+	c.Flags().BoolVar(&r.skipHeader, "skip-header", false, "csv: skip records equal to the column list")
+	c.Flags().StringVar(&r.time, "time", "_timestamp", "the `FIELD` that holds the event time")
+	c.Flags().StringVar(&r.timeFormat, "time-format", "rfc3339", "rfc3339, epoch_s, epoch_ms, epoch_us, epoch_ns or strptime letters")
+	c.Flags().StringVar(&r.zone, "zone", "UTC", "zone of times without one")
+	c.Flags().StringVar(&r.unit, "unit", "hour", "folders by hour or by day")
+	c.Flags().StringVar(&r.codec, "codec", "zstd", "zstd, snappy, gzip or none")
+	c.Flags().StringSliceVar(&r.metadata, "metadata", []string{"_partition", "_offset"}, "metadata columns")
+	f.add(c)
+	return c
+}
+
+func (r replayFlags) spec(topic string) (*loader.Spec, error) {
+	root, err := rootURI(r.to)
+	if err != nil {
+		return nil, err
+	}
+	name := "replay." + topic
+	spec := &loader.Spec{
+		Name: name, Dataset: name, Topics: []string{topic}, Root: root, Unit: r.unit, Codec: r.codec,
+		Decode: formats.Options{
+			Value: r.value, Columns: r.columns, Delimiter: r.delimiter, SkipHeader: r.skipHeader, OnBad: "quarantine",
+			Time: formats.TimeOptions{
+				Field: []string{r.time}, Format: r.timeFormat, Zone: r.zone,
+				PlausibleFrom: formats.Instant(time.Date(1900, 1, 1, 0, 0, 0, 0, time.UTC).UnixMicro()),
+				PlausibleTo:   formats.Instant(time.Now().Add(24 * time.Hour).UnixMicro()),
+			},
+			Metadata: r.metadata,
+		},
+	}
+	if err := spec.Decode.Validate(); err != nil {
+		return nil, &output.Error{Code: output.Usage, Err: err}
+	}
+	return spec, spec.Validate()
+}
+
+func (a *app) runReplay(ctx context.Context, t target, p planFlags, f runFlags) error {
+	if f.dryRun {
+		file, err := a.planTarget(ctx, t, p, loader.PlanAsk{Replay: true})
+		if err != nil {
+			return err
+		}
+		return a.printPlans([]planFile{*file})
+	}
+	ask, err := p.ask(loader.PlanAsk{Replay: true})
+	if err != nil {
+		return err
+	}
+	outcome, err := a.runTarget(ctx, t, ask, f)
+	if outcome != nil {
+		if err := a.printOutcomes([]*loader.Outcome{outcome}); err != nil {
+			return err
+		}
+	}
+	return err
+}

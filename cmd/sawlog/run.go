@@ -1,0 +1,270 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"sawlog/cmd/sawlog/output"
+	"sawlog/consumer"
+	"sawlog/jobs"
+	"sawlog/loader"
+)
+
+// runFlags bound how a run is carried out; none of them changes a byte.
+type runFlags struct {
+	parallelism int
+	memory      string
+	fetchBytes  string
+	acceptBad   bool
+	wait        bool
+	dryRun      bool
+	planPath    string
+	root        string
+}
+
+func (f *runFlags) add(c *cobra.Command) {
+	c.Flags().IntVar(&f.parallelism, "parallelism", 0, "tasks at a time; 0 = as the job says, or cores")
+	c.Flags().StringVar(&f.memory, "memory", "", "memory of all tasks together, such as 512MiB")
+	c.Flags().StringVar(&f.fetchBytes, "fetch-bytes", "", "bytes of one fetch, such as 4MiB")
+	c.Flags().BoolVar(&f.acceptBad, "accept-bad", false, "commit although more records are bad than max_bad allows")
+	c.Flags().BoolVar(&f.dryRun, "dry-run", false, "say what would be done, as plan does")
+}
+
+// ask joins the flags with what the job says.
+func (f runFlags) ask(spec *loader.Spec, run string) (loader.RunAsk, error) {
+	ask := loader.RunAsk{Run: run, AcceptBad: f.acceptBad}
+	if spec != nil {
+		ask.Parallelism, ask.Memory, ask.FetchBytes = spec.Parallelism, spec.Memory, spec.FetchBytes
+		ask.Retries, ask.Timeout = spec.Retries, spec.Timeout
+	}
+	if f.parallelism < 0 {
+		return ask, output.Errorf(output.Usage, "--parallelism %d: want 0 or more", f.parallelism)
+	}
+	if f.parallelism > 0 {
+		ask.Parallelism = f.parallelism
+	}
+	if f.memory != "" {
+		n, err := jobs.ParseSize(f.memory)
+		if err != nil || n <= 0 {
+			return ask, output.Errorf(output.Usage, "--memory %q: want a size such as 512MiB", f.memory)
+		}
+		ask.Memory = n
+	}
+	if f.fetchBytes != "" {
+		n, err := jobs.ParseSize(f.fetchBytes)
+		if err != nil || n <= 0 || n > 1<<30 {
+			return ask, output.Errorf(output.Usage, "--fetch-bytes %q: want a size up to 1GiB, such as 4MiB", f.fetchBytes)
+		}
+		ask.FetchBytes = int(n)
+	}
+	return ask, nil
+}
+
+func (a *app) run() *cobra.Command {
+	p, f := planFlags{}, runFlags{}
+	c := &cobra.Command{
+		Use: "run FILE|JOB", Short: "Load what is due", Args: cobra.MaximumNArgs(1),
+		Long: `Load what a job's data set does not hold yet. With a FILE, or --plan, the run is
+carried out in this process (for cron, Airflow); with a JOB, on the server. When
+nothing is left to load the status is "covered" and the exit code 0.`,
+		Example: "  sawlog run pageviews.yaml -o json\n  sawlog run pageviews-hourly --wait\n  sawlog run --plan plan.json --root file:///tmp/copy",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			switch {
+			case f.planPath != "" && len(args) == 0:
+				return a.runPlan(cmd.Context(), f)
+			case f.planPath != "" || len(args) == 0:
+				return output.Errorf(output.Usage, "run wants a FILE, a JOB or --plan FILE").WithHint("%s", cmd.UseLine())
+			case f.root != "":
+				return output.Errorf(output.Usage, "--root re-roots a plan: it needs --plan")
+			case !isFile(args[0]):
+				return a.runOnServer(cmd.Context(), args[0], p, f)
+			}
+			return a.runFile(cmd.Context(), args[0], p, f)
+		},
+	}
+	p.add(c)
+	f.add(c)
+	c.Flags().BoolVar(&f.wait, "wait", false, "with a JOB: wait until the run has ended")
+	c.Flags().StringVar(&f.planPath, "plan", "", "carry out this plan `FILE`, as plan -o json printed it")
+	c.Flags().StringVar(&f.root, "root", "", "with --plan: load into this root instead")
+	return c
+}
+
+func (a *app) runFile(ctx context.Context, path string, p planFlags, f runFlags) error {
+	job, err := readJob(path)
+	if err != nil {
+		return err
+	}
+	targets, err := a.targets(ctx, job)
+	if err != nil {
+		return err
+	}
+	if p.window != "" {
+		return a.runWindow(ctx, job, targets, p, f)
+	}
+	if f.dryRun {
+		var files []planFile
+		for _, t := range targets {
+			pf, err := a.planTarget(ctx, t, p, loader.PlanAsk{})
+			if err != nil {
+				return err
+			}
+			files = append(files, *pf)
+		}
+		return a.printPlans(files)
+	}
+	var outcomes []*loader.Outcome
+	var failed error
+	for _, t := range targets {
+		ask, err := p.ask(loader.PlanAsk{})
+		if err != nil {
+			return err
+		}
+		outcome, err := a.runTarget(ctx, t, ask, f)
+		if outcome != nil {
+			outcomes = append(outcomes, outcome)
+		}
+		if err != nil {
+			failed = err
+			break
+		}
+	}
+	if err := a.printOutcomes(outcomes); err != nil {
+		return err
+	}
+	return failed
+}
+
+// runWindow carries out the ticks due in a window one after the other, each
+// with the offsets it would have taken.
+func (a *app) runWindow(ctx context.Context, job *jobs.Spec, targets []target, p planFlags, f runFlags) error {
+	if job.Schedule == nil {
+		return output.Errorf(output.Usage, "job %s has no schedule: --window names its ticks", job.Name).WithHint("--range START..END")
+	}
+	from, to, err := parseWindow(p.window)
+	if err != nil {
+		return err
+	}
+	ticks := job.Schedule.Ticks(from, to, 10_000)
+	if len(ticks) == 0 {
+		a.print.Note("no tick of %s is due in [%s, %s)", job.Name, from.Format(time.RFC3339), to.Format(time.RFC3339))
+	}
+	var outcomes []*loader.Outcome
+	for _, tick := range ticks {
+		for _, t := range targets {
+			outcome, err := a.runTarget(ctx, t, loader.PlanAsk{Tick: tick, AcceptGap: p.acceptGap, By: whoami()}, f)
+			if outcome != nil {
+				outcomes = append(outcomes, outcome)
+			}
+			if err != nil {
+				if printErr := a.printOutcomes(outcomes); printErr != nil {
+					return printErr
+				}
+				return err
+			}
+		}
+	}
+	return a.printOutcomes(outcomes)
+}
+
+func (a *app) runTarget(ctx context.Context, t target, ask loader.PlanAsk, f runFlags) (*loader.Outcome, error) {
+	run, err := f.ask(t.spec, newRunID(t.spec.Name, time.Now()))
+	if err != nil {
+		return nil, err
+	}
+	d, closeDriver, err := a.openDriver(ctx, t.spec.Root, t.source)
+	if err != nil {
+		return nil, err
+	}
+	defer closeDriver()
+	bars := a.newProgress()
+	defer bars.done()
+	d.Observe = bars.observe
+	if !ask.Tick.IsZero() {
+		if ask.UpTo, err = boundOf(ctx, d.Cluster, t.spec, ask.Tick); err != nil {
+			return nil, err
+		}
+	}
+	plan, _, err := d.Plan(ctx, t.spec, ask)
+	if err != nil {
+		return nil, err
+	}
+	return d.Run(ctx, plan, run)
+}
+
+func (a *app) runPlan(ctx context.Context, f runFlags) error {
+	file, err := readPlanFile(f.planPath)
+	if err != nil {
+		return err
+	}
+	root := file.Root
+	if f.root != "" {
+		if root, err = rootURI(f.root); err != nil {
+			return err
+		}
+	}
+	if f.dryRun {
+		file.Root = root
+		return a.printPlans([]planFile{*file})
+	}
+	ask, err := f.ask(nil, newRunID(file.Plan.Job, time.Now()))
+	if err != nil {
+		return err
+	}
+	d, closeDriver, err := a.openDriver(ctx, root, consumer.Config{Brokers: a.brokersOr(file.Brokers), Timeout: a.timeout})
+	if err != nil {
+		return err
+	}
+	defer closeDriver()
+	bars := a.newProgress()
+	d.Observe = bars.observe
+	outcome, err := d.Run(ctx, file.Plan, ask)
+	bars.done()
+	if outcome != nil {
+		if err := a.printOutcomes([]*loader.Outcome{outcome}); err != nil {
+			return err
+		}
+	}
+	return err
+}
+
+// printOutcomes prints one run as an object, several as a list.
+func (a *app) printOutcomes(list []*loader.Outcome) error {
+	var v any = list
+	switch len(list) {
+	case 0:
+		return nil
+	case 1:
+		v = list[0]
+	}
+	return a.print.Print(v, func() *output.Rows {
+		rows := &output.Rows{}
+		for _, o := range list {
+			rows.Add("run", o.Run)
+			rows.Add("status", o.Status)
+			rows.Add("rows", o.Rows)
+			rows.Add("quarantined", o.Quarantined)
+			rows.Add("skipped", o.Skipped)
+			rows.Add("files", o.Files)
+			rows.Add("bytes", o.Bytes)
+			for _, r := range o.Ranges {
+				rows.Add(fmt.Sprintf("%s/%d", r.Topic, r.Partition), fmt.Sprintf("%d..%d", r.Start, r.End))
+			}
+			for i, h := range o.Hours {
+				if i == 48 && len(o.Hours) > 60 {
+					rows.Add(fmt.Sprintf("… and %d hours more (-o json shows all)", len(o.Hours)-i))
+					break
+				}
+				line := []any{h.Hour, h.Rows}
+				if h.Late > 0 {
+					line = append(line, fmt.Sprintf("%d late", h.Late))
+				}
+				rows.Add(line...)
+			}
+		}
+		return rows
+	})
+}

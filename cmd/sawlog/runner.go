@@ -1,0 +1,169 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"sawlog/consumer"
+	"sawlog/jobs"
+	"sawlog/loader"
+	enginelocal "sawlog/loader/engine/local"
+)
+
+// runner carries out the scheduler's runs with the loader, in this process but
+// for the tasks, which are children of it.
+type runner struct {
+	brokers []string // of the server itself
+	log     *slog.Logger
+	timeout time.Duration
+}
+
+func (r *runner) source(s *jobs.Spec) consumer.Config {
+	return sourceOf(s.Source, r.brokers, r.timeout)
+}
+
+// Topics lists the topics a job's pattern matches.
+func (r *runner) Topics(ctx context.Context, s *jobs.Spec) ([]string, error) {
+	cluster, err := consumer.Dial(ctx, r.source(s))
+	if err != nil {
+		return nil, err
+	}
+	defer cluster.Close()
+	topics, _, err := consumer.Describe(ctx, cluster, nil, s.Source.Pattern)
+	if err != nil {
+		return nil, err
+	}
+	names := make([]string, 0, len(topics))
+	for _, t := range topics {
+		names = append(names, t.Name)
+	}
+	return names, nil
+}
+
+// open makes the driver of one data set of a job.
+func (r *runner) open(ctx context.Context, s *jobs.Spec, set jobs.Set) (*loader.Driver, *loader.Spec, func(), error) {
+	spec, err := s.Load(set.Topic, time.Now())
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	store, err := openSink(spec.Root)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	source := r.source(s)
+	cluster, err := consumer.Dial(ctx, source)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	d := &loader.Driver{
+		Cluster: cluster, Source: source, Sink: store, Engine: &enginelocal.Engine{Logger: r.log},
+		Logger: r.log, Now: time.Now, By: whoami(),
+	}
+	return d, spec, cluster.Close, nil
+}
+
+// Plan freezes what a run is to load.
+func (r *runner) Plan(ctx context.Context, s *jobs.Spec, set jobs.Set, ask jobs.Ask) (*jobs.Planned, error) {
+	d, spec, done, err := r.open(ctx, s, set)
+	if err != nil {
+		return nil, err
+	}
+	defer done()
+	want := loader.PlanAsk{Kind: ask.Kind, Tick: ask.Tick, AcceptGap: ask.AcceptGap, By: ask.By, Scan: ask.Scan}
+	if !ask.UpTo.IsZero() {
+		if want.UpTo, err = boundOf(ctx, d.Cluster, spec, ask.UpTo); err != nil {
+			return nil, err
+		}
+	}
+	plan, preview, err := d.Plan(ctx, spec, want)
+	if err != nil {
+		return nil, err
+	}
+	return &jobs.Planned{ID: loader.PlanID(plan), Plan: plan, Preview: preview}, nil
+}
+
+// Run carries a plan out and commits it.
+func (r *runner) Run(ctx context.Context, s *jobs.Spec, set jobs.Set, p *jobs.Planned, e jobs.Exec) (*loader.Outcome, error) {
+	d, spec, done, err := r.open(ctx, s, set)
+	if err != nil {
+		return nil, err
+	}
+	defer done()
+	d.Observe = func(ev loader.Event) {
+		if e.Progress == nil {
+			return
+		}
+		step := jobs.Progress{Task: ev.Task}
+		if ev.Task == nil {
+			step.Phase = ev.Kind
+		}
+		e.Progress(step)
+	}
+	ask, err := runFlags{acceptBad: e.AcceptBad}.ask(spec, e.Run)
+	if err != nil {
+		return nil, err
+	}
+	return d.Run(ctx, p.Plan, ask)
+}
+
+// Committed finds the outcome of a plan in the ledger; nil when it is not there.
+func (r *runner) Committed(ctx context.Context, s *jobs.Spec, set jobs.Set, plan string) (*loader.Outcome, error) {
+	ledger, err := r.ledger(ctx, s, set)
+	if err != nil || ledger == nil {
+		return nil, err
+	}
+	mark, ok := ledger.Fold().Plans[plan]
+	if !ok || mark.State != loader.PlanCommitted {
+		return nil, nil
+	}
+	return ledger.Outcome(ctx, mark.Number)
+}
+
+// Abandon writes a plan off.
+func (r *runner) Abandon(ctx context.Context, s *jobs.Spec, set jobs.Set, plan, run, by string) error {
+	ledger, err := r.ledger(ctx, s, set)
+	if err != nil || ledger == nil {
+		return err
+	}
+	return ledger.Abandon(ctx, plan, run, by, "cancelled")
+}
+
+// View folds the data set's ledger.
+func (r *runner) View(ctx context.Context, s *jobs.Spec, set jobs.Set) (*jobs.View, error) {
+	view := &jobs.View{Head: -1, Hours: map[int64]jobs.HourFacts{}}
+	ledger, err := r.ledger(ctx, s, set)
+	if err != nil || ledger == nil {
+		return view, err
+	}
+	fold := ledger.Fold()
+	view.Head = fold.Head
+	for key, h := range fold.Hours {
+		view.Hours[key] = jobs.HourFacts{
+			Rows: h.Rows, Late: h.Late, Bytes: h.Bytes, Files: int(h.Files),
+			Sealed: h.Sealed != loader.NotSealed, SealedIn: h.Sealed,
+		}
+	}
+	return view, nil
+}
+
+// ledger opens the ledger of a data set; nil when nothing was loaded yet.
+func (r *runner) ledger(ctx context.Context, s *jobs.Spec, set jobs.Set) (*loader.Ledger, error) {
+	spec, err := s.Load(set.Topic, time.Now())
+	if err != nil {
+		return nil, err
+	}
+	store, err := openSink(spec.Root)
+	if err != nil {
+		return nil, err
+	}
+	ledger, err := loader.OpenLedger(ctx, store, "", "", loader.LedgerConfig{Logger: r.log, Now: time.Now})
+	if loader.ExitCode(err) == loader.ExitNotFound {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("data set %s: %w", set.Dataset, err)
+	}
+	return ledger, nil
+}

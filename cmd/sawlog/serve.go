@@ -1,0 +1,48 @@
+package main
+
+import (
+	"log/slog"
+
+	"github.com/spf13/cobra"
+)
+
+func (a *app) serve() *cobra.Command {
+	var file string
+	c := &cobra.Command{
+		Use: "serve", Short: "Run a node: broker, loader, scheduler and console", Args: cobra.NoArgs,
+		Long: `Run a node until Ctrl-C or SIGTERM. Each setting is a flag, a key of the YAML
+file and a SAWLOG_ variable; config view --origin says which one counts. Topic
+defaults go into the file under topics:, by Kafka's own names.
+
+Records are kept a week by default. An acknowledged record is in the page cache:
+it survives the death of this process, and after a power cut of a single node
+what was written in the last flush.ms (1000 by default) may be gone. A topic
+with flush.messages=1 loses nothing.`,
+		Example: "  sawlog serve --data /var/lib/sawlog\n  sawlog serve -c /etc/sawlog.yaml --listen 0.0.0.0:9092 --advertise kafka1:9092 --insecure",
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			cfg, err := loadConfig(cmd, file)
+			if err != nil {
+				return err
+			}
+			level := slog.LevelInfo
+			if a.verbose {
+				level = slog.LevelDebug
+			}
+			s, err := startServer(cmd.Context(), cfg, a.loggerAt(level))
+			if err != nil {
+				return err
+			}
+			a.print.Note("broker %s, console http://%s, data %s", s.broker.Addr(), s.httpAddr, cfg.Data)
+			select {
+			case <-cmd.Context().Done():
+				a.print.Note("stopping")
+				return s.close()
+			case err := <-s.failed():
+				_ = s.close() // the failure is the error to report
+				return err
+			}
+		},
+	}
+	serverFlags(c, &file)
+	return c
+}

@@ -1,0 +1,147 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"time"
+
+	"sawlog/broker"
+	"sawlog/cmd/sawlog/config"
+	"sawlog/cmd/sawlog/output"
+	"sawlog/jobs"
+	"sawlog/offsets"
+)
+
+// server is one running node: broker, scheduler, and the HTTP side.
+type server struct {
+	broker   *broker.Broker
+	jobs     *jobs.Scheduler
+	http     *http.Server
+	httpAddr string
+	log      *slog.Logger
+	broke    chan error
+}
+
+// jobsTopic is the internal topic that keeps jobs, ticks and runs.
+const jobsTopic = "__sawlog_jobs"
+
+// startServer starts everything in the order in which it is needed; what fails
+// takes down what stands already.
+func startServer(ctx context.Context, c *config.Config, log *slog.Logger) (*server, error) {
+	s := &server{log: log, broke: make(chan error, 3)}
+	if err := s.start(ctx, c); err != nil {
+		return nil, errors.Join(err, s.close())
+	}
+	return s, nil
+}
+
+func (s *server) start(ctx context.Context, c *config.Config) error {
+	// The port of the console is taken before anything is written.
+	web, err := net.Listen("tcp", c.HTTP)
+	if err != nil {
+		return portError("http", c.HTTP, err)
+	}
+	s.httpAddr = web.Addr().String()
+	s.broker, err = broker.Open(ctx, broker.Config{
+		Dir: c.Data, Listen: c.Listen, Advertise: c.Advertise, NodeID: offsets.BrokerID(c.NodeID),
+		Rack: c.Rack, Insecure: c.Insecure, Logger: s.log, Defaults: c.Topics,
+	})
+	if err != nil {
+		_ = web.Close() // nothing was served on it
+		return portError("listen", c.Listen, err)
+	}
+	journal, err := s.broker.Journal(ctx, jobsTopic)
+	if err != nil {
+		_ = web.Close()
+		return fmt.Errorf("job history: %w", err)
+	}
+	own := []string{s.broker.Addr()}
+	s.jobs, err = jobs.Open(ctx, jobs.Config{
+		Journal: journal, Runner: &runner{brokers: own, log: s.log, timeout: 30 * time.Second}, Logger: s.log,
+	})
+	if err != nil {
+		_ = web.Close()
+		return err
+	}
+	s.http = &http.Server{Handler: s.handler(), ReadHeaderTimeout: 10 * time.Second, BaseContext: func(net.Listener) context.Context { return ctx }}
+	go func() {
+		if err := s.http.Serve(web); !errors.Is(err, http.ErrServerClosed) {
+			s.broke <- fmt.Errorf("http: %w", err)
+		}
+	}()
+	go func() {
+		for _, failed := range []<-chan error{s.broker.Failed(), s.jobs.Failed()} {
+			go func() {
+				if err, ok := <-failed; ok && err != nil {
+					s.broke <- err
+				}
+			}()
+		}
+	}()
+	return nil
+}
+
+// portError tells what to do when an address is taken.
+func portError(name, addr string, err error) error {
+	var op *net.OpError
+	if errors.As(err, &op) && op.Op == "listen" {
+		return &output.Error{
+			Code: output.Conflict, Msg: "--" + name + " " + addr, Err: err,
+			Hint: "another program listens there: stop it, or take another --" + name + " (port 0 is any free one)",
+		}
+	}
+	return err
+}
+
+// failed delivers the error that ends the server, if one does.
+func (s *server) failed() <-chan error { return s.broke }
+
+// close stops everything, the faces first.
+func (s *server) close() error {
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	var errs []error
+	if s.http != nil {
+		errs = append(errs, s.http.Close())
+	}
+	if s.jobs != nil {
+		errs = append(errs, s.jobs.Close())
+	}
+	if s.broker != nil {
+		errs = append(errs, s.broker.Close(ctx))
+	}
+	return errors.Join(errs...)
+}
+
+// runNow runs a job and waits for the end of its runs.
+func (s *server) runNow(ctx context.Context, job string) ([]*jobs.Run, error) {
+	feed, cancel := s.jobs.Subscribe()
+	defer cancel()
+	runs, err := s.jobs.Trigger(ctx, jobs.Trigger{Job: job, By: whoami()})
+	if err != nil {
+		return nil, err
+	}
+	for {
+		open := false
+		for i, r := range runs {
+			if runs[i], err = s.jobs.Run(r.Run); err != nil {
+				return nil, err
+			}
+			open = open || runs[i].Open()
+		}
+		if !open {
+			return runs, nil
+		}
+		select {
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		case err := <-s.broke:
+			return nil, err
+		case <-feed:
+		}
+	}
+}
