@@ -30,10 +30,16 @@ type fold struct {
 func (im *Image) apply(index uint64, records []record) (*Image, error) {
 	next := *im
 	next.Index, next.Sequence = index, im.Sequence+1
+	return next.extend(records)
+}
+
+// extend returns the image after more records of the same entry.
+func (im *Image) extend(records []record) (*Image, error) {
+	next := *im
 	f := &fold{im: &next}
 	for i, rec := range records {
 		if err := rec.fold(f); err != nil {
-			return nil, fmt.Errorf("entry %d, record %d: %w", index, i, err)
+			return nil, fmt.Errorf("entry %d, record %d: %w", im.Index, i, err)
 		}
 	}
 	return &next, nil

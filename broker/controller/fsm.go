@@ -1,0 +1,155 @@
+package controller
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+	"sync/atomic"
+
+	"github.com/hashicorp/raft"
+)
+
+// When a snapshot is due: what a restart would have to replay since the last.
+const (
+	snapshotEntries = 4096
+	snapshotBytes   = 4 << 20
+)
+
+// machine is the state that Raft's entries are applied to. Apply, Snapshot and
+// Restore are called by one goroutine of Raft's.
+type machine struct {
+	onChange    func(old, new *Image)
+	fail        func(error)     // told once when the state can't follow the log
+	snapshotDue chan<- struct{} // told when a snapshot is due; must have room for one
+
+	image atomic.Pointer[Image]
+
+	mu     sync.Mutex // held while an entry is applied and told
+	live   bool       // changes are told; not while a node starts
+	failed error
+
+	entries, bytes int // applied since the last snapshot
+}
+
+func newMachine(onChange func(old, new *Image), fail func(error), snapshotDue chan<- struct{}) *machine {
+	m := &machine{onChange: onChange, fail: fail, snapshotDue: snapshotDue}
+	m.image.Store(emptyImage())
+	return m
+}
+
+// applied is what became of an entry.
+type applied struct {
+	image   *Image
+	dropped bool // it was decided on another image or in another term
+	err     error
+}
+
+// Apply applies one entry. After an entry that can't be applied the state stays
+// as it was for good: to skip one would be to differ from the other nodes.
+func (m *machine) Apply(l *raft.Log) any {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.failed != nil {
+		return applied{err: m.failed}
+	}
+	a := m.next(l)
+	switch {
+	case a.err != nil:
+		m.failed = fmt.Errorf("apply metadata: %w", a.err)
+		m.fail(m.failed)
+	case !a.dropped:
+		m.become(a.image)
+	}
+	m.count(len(l.Data))
+	return a
+}
+
+// failure is why no entry can be applied any more.
+func (m *machine) failure() error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.failed
+}
+
+func (m *machine) next(l *raft.Log) applied {
+	im := m.image.Load()
+	e, records, err := decodeEntry(l.Data)
+	switch {
+	case err != nil:
+		return applied{err: fmt.Errorf("entry %d: %w", l.Index, err)}
+	case e.Term != l.Term || e.Sequence != im.Sequence+1:
+		return applied{image: im, dropped: true}
+	case e.Before != nil && *e.Before != im.Hash():
+		return applied{err: fmt.Errorf("entry %d: %w: this node's state differs from that of the leader of term %d", l.Index, errDiverged, l.Term)}
+	}
+	next, err := im.apply(l.Index, records)
+	return applied{image: next, err: err}
+}
+
+func (m *machine) become(next *Image) {
+	old := m.image.Swap(next)
+	if m.live {
+		m.onChange(old, next)
+	}
+}
+
+func (m *machine) count(bytes int) {
+	m.entries++
+	if m.bytes += bytes; m.entries >= snapshotEntries || m.bytes >= snapshotBytes {
+		m.entries, m.bytes = 0, 0
+		select {
+		case m.snapshotDue <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// begin tells the present image as the first change, and all from then on.
+func (m *machine) begin() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.live = true
+	m.onChange(emptyImage(), m.image.Load())
+}
+
+// Snapshot takes hold of the image, which needs no copy.
+func (m *machine) Snapshot() (raft.FSMSnapshot, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.failed != nil {
+		return nil, m.failed
+	}
+	return snapshotOf{m.image.Load()}, nil
+}
+
+// Restore replaces the image by a snapshot's.
+func (m *machine) Restore(source io.ReadCloser) error {
+	src, err := io.ReadAll(source)
+	if err = errors.Join(err, source.Close()); err != nil {
+		return err
+	}
+	im, err := decodeImage(src)
+	if err != nil {
+		return err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.entries, m.bytes = 0, 0
+	m.become(im)
+	return nil
+}
+
+// snapshotOf writes an image.
+type snapshotOf struct{ *Image }
+
+// Persist writes the image into a snapshot.
+func (s snapshotOf) Persist(sink raft.SnapshotSink) error {
+	if _, err := sink.Write(encodeImage(s.Image)); err != nil {
+		return errors.Join(err, sink.Cancel())
+	}
+	return sink.Close()
+}
+
+// Release does nothing: an image is garbage like any other value.
+func (snapshotOf) Release() {}

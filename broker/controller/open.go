@@ -1,0 +1,363 @@
+package controller
+
+import (
+	"context"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math"
+	"path"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/raft"
+
+	"sawlog/broker/log"
+	"sawlog/broker/vfs"
+	"sawlog/offsets"
+)
+
+// Config is what a Controller needs.
+type Config struct {
+	FS        vfs.FS           // nil = vfs.OS
+	Dir       string           // the broker's data directory; the controller keeps to Dir/controller
+	NodeID    offsets.BrokerID // this node
+	Directory UUID             // id of the data directory: a wiped disk is another voter
+	ClusterID string           // of the cluster to make, or the one expected in the folder
+	// Established: the folder has held this cluster's metadata before, so an
+	// empty one is damage and refused.
+	Established bool
+	// Defaults are broker settings by Kafka's names that decide what a request
+	// leaves open: num.partitions, default.replication.factor,
+	// min.insync.replicas, unclean.leader.election.enable.
+	Defaults map[string]string
+	// CheckConfigs judges the configurations a resource would have; nil accepts
+	// all. It must be pure.
+	CheckConfigs func(r Resource, configs map[string]string) error
+	Logger       *slog.Logger // nil = discard
+	// OnChange is told every change in order, on the goroutine that applies
+	// them and before the proposer returns; it must not call a method that
+	// waits for a change. It is called once from Open with an empty old image.
+	OnChange func(old, new *Image)
+}
+
+// validate fills in what may be left out and refuses what may not.
+func (c *Config) validate() error {
+	if c.FS == nil {
+		c.FS = vfs.OS
+	}
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	if c.OnChange == nil {
+		c.OnChange = func(_, _ *Image) {}
+	}
+	switch {
+	case c.Dir == "":
+		return errors.New("no data directory")
+	case c.NodeID < 0:
+		return fmt.Errorf("node id %d", c.NodeID)
+	case c.Directory.IsZero():
+		return errors.New("no directory id")
+	case c.ClusterID == "":
+		return errors.New("no cluster id")
+	}
+	return nil
+}
+
+// Names in Dir.
+const (
+	controllerDir = "controller"
+	stableFile    = "stable"
+	snapshotsDir  = "snapshots"
+	logDir        = "log"
+)
+
+// Raft's clock. A node alone does not wait for it, see elect.
+const (
+	electionTimeout = 300 * time.Millisecond
+	leaseTimeout    = 150 * time.Millisecond
+	commitTimeout   = 10 * time.Millisecond
+	// trailingLogs stay in the log after a snapshot for followers that lag.
+	trailingLogs = 1024
+)
+
+// Controller is one node's part in the metadata quorum.
+type Controller struct {
+	node     offsets.BrokerID
+	settings settings
+	logger   *slog.Logger
+	machine  *machine
+	raft     *raft.Raft
+	trans    *raft.InmemTransport
+	stable   *stable
+	entries  *entries
+	disk     *log.Disk
+
+	queue        chan *proposal
+	closing      chan struct{} // closed by Close
+	closeOnce    sync.Once
+	closeErr     error
+	proposerDone chan struct{} // closed when the proposer has ended
+	ledTerm      uint64        // the term takeOver is done for; the proposer's own
+	snapshotDue  chan struct{}
+	failed       chan error
+	running      sync.WaitGroup
+}
+
+// Open starts the node and returns when its image holds all that was committed.
+func Open(ctx context.Context, c Config) (*Controller, error) {
+	if err := c.validate(); err != nil {
+		return nil, fmt.Errorf("controller: %w", err)
+	}
+	o := &Controller{
+		node:         c.NodeID,
+		settings:     settings{c.Defaults, c.CheckConfigs},
+		logger:       c.Logger,
+		queue:        make(chan *proposal, maxCoalesced),
+		closing:      make(chan struct{}),
+		proposerDone: make(chan struct{}),
+		snapshotDue:  make(chan struct{}, 1),
+		failed:       make(chan error, 1),
+	}
+	o.machine = newMachine(c.OnChange, o.fail, o.snapshotDue)
+	if err := o.start(ctx, c); err != nil {
+		return nil, fmt.Errorf("controller: %w", errors.Join(err, o.stop()))
+	}
+	return o, nil
+}
+
+// fail reports an error that ends the process; only the first is kept.
+func (c *Controller) fail(err error) {
+	select {
+	case c.failed <- err:
+	default:
+	}
+}
+
+func (c *Controller) start(ctx context.Context, config Config) error {
+	dir := path.Join(config.Dir, controllerDir)
+	if err := config.FS.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	var err error
+	if c.stable, err = openStable(config.FS, path.Join(dir, stableFile)); err != nil {
+		return err
+	}
+	snaps, err := openSnapshots(config.FS, path.Join(dir, snapshotsDir))
+	if err != nil {
+		return err
+	}
+	if err := config.FS.SyncDir(dir); err != nil {
+		return err
+	}
+	if err := c.openEntries(config, path.Join(dir, logDir)); err != nil {
+		return err
+	}
+	fresh, err := c.inspect(snaps, config.Established)
+	if err != nil {
+		return err
+	}
+	if err := c.startRaft(config, snaps, fresh); err != nil {
+		return err
+	}
+	if err := c.elect(ctx); err != nil {
+		return err
+	}
+	c.running.Go(c.watchDisk)
+	c.running.Go(c.takeSnapshots)
+	if err := c.join(config.ClusterID); err != nil {
+		return err
+	}
+	c.machine.begin()
+	c.running.Go(c.runProposer)
+	return nil
+}
+
+// openEntries opens the Raft log.
+func (c *Controller) openEntries(config Config, dir string) (err error) {
+	if c.disk, err = log.OpenDisk(config.FS, dir, log.DiskConfig{Logger: config.Logger}); err != nil {
+		return err
+	}
+	settings := log.DefaultConfig()
+	settings.SegmentBytes, settings.MaxBatchBytes = raftSegmentBytes, raftSegmentBytes
+	settings.SegmentMs, settings.RetentionMs, settings.RetentionBytes = math.MaxInt64, -1, -1
+	for _, l := range c.disk.Logs() {
+		if l.TopicPartition() == raftPartition {
+			l.SetConfig(settings)
+			c.entries = &entries{log: l, truncated: c.lowerFloor}
+			return nil
+		}
+	}
+	l, err := c.disk.Create(raftPartition, offsets.TopicID(config.Directory), settings)
+	if err != nil {
+		return err
+	}
+	c.entries = &entries{log: l, truncated: c.lowerFloor}
+	return nil
+}
+
+// lowerFloor keeps the floor at or under the last index of the log when its
+// tail is about to be cut.
+func (c *Controller) lowerFloor(last uint64) error {
+	floor, err := c.stable.GetUint64([]byte(floorKey))
+	if err != nil || floor <= last {
+		return err
+	}
+	return c.stable.SetUint64([]byte(floorKey), last)
+}
+
+// inspect checks that the log, the snapshots and the stable store belong
+// together, and tells whether there is no cluster yet. What does not add up is
+// damage, and never taken for an empty cluster.
+func (c *Controller) inspect(snaps *snapshots, established bool) (fresh bool, err error) {
+	term, err := c.stable.GetUint64([]byte(termKey))
+	if err != nil {
+		return false, err
+	}
+	voted, err := c.stable.GetUint64([]byte(voteKey))
+	if err != nil {
+		return false, err
+	}
+	floor, err := c.stable.GetUint64([]byte(floorKey))
+	if err != nil {
+		return false, err
+	}
+	first, last := indexOf(c.entries.log.Start()), uint64(c.entries.log.End())
+	newest := snaps.newest()
+	var covered uint64
+	if newest != nil {
+		covered = newest.Index
+		term = max(term, newest.Term)
+	}
+	switch {
+	case c.entries.empty() && newest == nil && (voted != 0 || floor != 0 || established):
+		return false, fmt.Errorf("%w: the raft log and all snapshots are gone from a node that was in term %d with %d entries", errFormat, term, floor)
+	case c.entries.empty() && newest == nil:
+		return true, c.stable.clear()
+	case term == 0:
+		return false, fmt.Errorf("%w: stable store %s is gone beside a raft log of %d entries", errFormat, c.stable.path, last)
+	case max(covered, last) < floor:
+		return false, fmt.Errorf("%w: the raft log ends at entry %d, but ended at %d when the node stopped", errFormat, last, floor)
+	case covered < first-1:
+		return false, fmt.Errorf("%w: the raft log begins at entry %d, and the newest snapshot ends at %d", errFormat, first, covered)
+	case last < covered:
+		return false, c.entries.log.Reset(offsetOf(covered + 1))
+	}
+	return false, c.entries.verify(covered, term)
+}
+
+// startRaft starts Raft and, where there is none, a cluster of this node alone.
+func (c *Controller) startRaft(config Config, snaps *snapshots, fresh bool) error {
+	id := raft.ServerID(strconv.Itoa(int(config.NodeID)) + "." + hex.EncodeToString(config.Directory[:]))
+	addr, trans := raft.NewInmemTransport(raft.ServerAddress(id))
+	trans.Connect(addr, trans)
+	c.trans = trans
+	rc := raft.DefaultConfig()
+	rc.LocalID = id
+	rc.Logger = newRaftLogger(config.Logger)
+	rc.HeartbeatTimeout, rc.ElectionTimeout, rc.LeaderLeaseTimeout = electionTimeout, electionTimeout, leaseTimeout
+	rc.CommitTimeout = commitTimeout
+	rc.BatchApplyCh = true
+	rc.TrailingLogs = trailingLogs
+	// Raft's own trigger is switched off: takeSnapshots counts bytes as well.
+	rc.SnapshotThreshold, rc.SnapshotInterval = math.MaxUint64, 24*time.Hour
+	if fresh {
+		alone := raft.Configuration{Servers: []raft.Server{{Suffrage: raft.Voter, ID: id, Address: addr}}}
+		if err := raft.BootstrapCluster(rc, c.entries, c.stable, snaps, trans, alone); err != nil {
+			return err
+		}
+	}
+	var err error
+	c.raft, err = raft.NewRaft(rc, c.machine, c.entries, c.stable, snaps, trans)
+	return err
+}
+
+// elect waits until this node leads. As the only voter it need not wait for a
+// silent leader: it tells itself that it is time.
+func (c *Controller) elect(ctx context.Context) error {
+	servers := c.raft.GetConfiguration()
+	if err := servers.Error(); err != nil {
+		return err
+	}
+	self := c.trans.LocalAddr()
+	if all := servers.Configuration().Servers; len(all) != 1 || all[0].Address != self {
+		return fmt.Errorf("%w: the quorum in the raft log is %v, this node is %s", errFormat, all, self)
+	}
+	var now raft.TimeoutNowResponse
+	if err := c.trans.TimeoutNow(raft.ServerID(self), self, &raft.TimeoutNowRequest{RPCHeader: raft.RPCHeader{ProtocolVersion: raft.ProtocolVersionMax}}, &now); err != nil {
+		return err
+	}
+	select {
+	case <-c.raft.LeaderCh():
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("wait for leadership: %w", ctx.Err())
+	}
+}
+
+// join founds the cluster where there is none yet, and refuses another one's.
+func (c *Controller) join(clusterID string) error {
+	t := &turn{c: c}
+	if err := t.takeOver(); err != nil {
+		return err
+	}
+	refusal, err := t.add(func(im *Image) (decision, error) { return im.found(clusterID) })
+	if err = errors.Join(refusal, err); err != nil {
+		return err
+	}
+	if err := t.commit(); err != nil {
+		return err
+	}
+	if have := c.Image().ClusterID; have != clusterID {
+		return fmt.Errorf("the metadata is that of cluster %q, not %q", have, clusterID)
+	}
+	return nil
+}
+
+// watchDisk reports the failure of the disk the log is on.
+func (c *Controller) watchDisk() {
+	select {
+	case err := <-c.disk.Failed():
+		c.fail(fmt.Errorf("controller: %w", err))
+	case <-c.closing:
+	}
+}
+
+// takeSnapshots writes snapshots when they are due.
+func (c *Controller) takeSnapshots() {
+	for {
+		select {
+		case <-c.snapshotDue:
+			if err := c.raft.Snapshot().Error(); err != nil && !errors.Is(err, raft.ErrNothingNewToSnapshot) && !errors.Is(err, raft.ErrRaftShutdown) {
+				c.logger.Error("metadata snapshot", "error", err)
+			}
+		case <-c.closing:
+			return
+		}
+	}
+}
+
+// Close stops the node and waits for all it started. Proposals still waiting
+// get ErrClosed.
+func (c *Controller) Close() error {
+	c.closeOnce.Do(func() { c.closeErr = c.stop() })
+	return c.closeErr
+}
+
+func (c *Controller) stop() (err error) {
+	close(c.closing)
+	c.running.Wait()
+	if c.raft != nil {
+		err = errors.Join(c.raft.Shutdown().Error(), c.trans.Close())
+		if err == nil {
+			err = c.stable.SetUint64([]byte(floorKey), uint64(c.entries.log.End()))
+		}
+	}
+	if c.disk != nil {
+		err = errors.Join(err, c.disk.Close())
+	}
+	return err
+}

@@ -1,0 +1,264 @@
+package controller
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/hashicorp/raft"
+)
+
+// proposal is a wish for a change, waiting for its turn.
+type proposal struct {
+	ctx context.Context
+	// decide turns the image as it will be into records. nil is a barrier.
+	decide func(*Image) (decision, error)
+	done   chan outcome // takes one
+}
+
+// outcome is what became of a proposal: the image that holds it, or an error.
+type outcome struct {
+	image *Image
+	err   error
+}
+
+// maxCoalesced bounds how many proposals one turn takes.
+const maxCoalesced = 1024
+
+// propose hands a wish to the proposer and waits until it is applied.
+func (c *Controller) propose(ctx context.Context, decide func(*Image) (decision, error)) (*Image, error) {
+	p := &proposal{ctx, decide, make(chan outcome, 1)}
+	select {
+	case c.queue <- p:
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	case <-c.closing:
+		return nil, ErrClosed
+	}
+	select {
+	case o := <-p.done:
+		return o.image, o.err
+	case <-ctx.Done():
+		return nil, fmt.Errorf("%w: %w", ErrUncertain, ctx.Err())
+	case <-c.proposerDone:
+		select {
+		case o := <-p.done:
+			return o.image, o.err
+		default:
+			return nil, ErrClosed
+		}
+	}
+}
+
+// runProposer is the one goroutine that decides. All proposals that wait when
+// it gets to them are decided one after the other, each on the image the ones
+// before it lead to, and go into the log as one entry, so that concurrent
+// wishes share one sync of the disk. It waits for the entry to be applied and
+// begins anew: it never decides on a guess of the future.
+func (c *Controller) runProposer() {
+	defer close(c.proposerDone)
+	for {
+		select {
+		case <-c.closing:
+			return
+		case lead := <-c.raft.LeaderCh():
+			if lead {
+				c.turn(nil)
+			}
+		case p := <-c.queue:
+			c.turn(c.gather(p))
+		}
+	}
+}
+
+// gather takes all proposals that wait.
+func (c *Controller) gather(first *proposal) []*proposal {
+	batch := []*proposal{first}
+	for len(batch) < maxCoalesced {
+		select {
+		case p := <-c.queue:
+			batch = append(batch, p)
+		default:
+			return batch
+		}
+	}
+	return batch
+}
+
+// turn decides on a batch of proposals, commits what comes of it and answers.
+// Also a refusal is answered only then, as it may rest on a change before it.
+func (c *Controller) turn(batch []*proposal) {
+	t := &turn{c: c}
+	err := t.takeOver()
+	refusals := make([]error, len(batch))
+	for i, p := range batch {
+		if err != nil {
+			break
+		}
+		if refusals[i] = p.ctx.Err(); refusals[i] == nil && p.decide != nil {
+			refusals[i], err = t.add(p.decide)
+		}
+	}
+	if err == nil {
+		err = t.commit()
+	}
+	if err == nil && !t.committed {
+		err = c.barrier()
+	}
+	image := c.Image()
+	for i, p := range batch {
+		switch {
+		case err != nil:
+			p.done <- outcome{err: err}
+		default:
+			p.done <- outcome{image, refusals[i]}
+		}
+	}
+}
+
+// turn is the entry being filled.
+type turn struct {
+	c         *Controller
+	term      uint64
+	entry     entry
+	image     *Image // as it will be with the entry
+	committed bool
+}
+
+// takeOver makes sure that this node leads, holds all that former leaders
+// committed and has finished what they left half done.
+func (t *turn) takeOver() error {
+	c := t.c
+	if c.raft.State() != raft.Leader {
+		return ErrNotController
+	}
+	t.term = c.raft.CurrentTerm()
+	if t.term != c.ledTerm {
+		if err := c.barrier(); err != nil {
+			return err
+		}
+	}
+	if err := t.begin(); err != nil {
+		return err
+	}
+	if t.term == c.ledTerm {
+		return nil
+	}
+	refusal, err := t.add(func(im *Image) (decision, error) { return im.repair(c.settings) })
+	if err = errors.Join(refusal, err); err != nil {
+		return err
+	}
+	if err := t.commit(); err != nil {
+		return err
+	}
+	c.ledTerm = t.term
+	return nil
+}
+
+// begin starts an entry on the present image.
+func (t *turn) begin() error {
+	if err := t.c.machine.failure(); err != nil {
+		return err
+	}
+	now := t.c.Image()
+	t.entry = entry{Term: t.term, Sequence: now.Sequence + 1}
+	if t.entry.Sequence%hashEvery == 0 {
+		sum := now.Hash()
+		t.entry.Before = &sum
+	}
+	var err error
+	t.image, err = now.apply(now.Index+1, nil)
+	return err
+}
+
+// add decides on one proposal and puts its records into the entry, which is
+// committed whenever it is full.
+func (t *turn) add(decide func(*Image) (decision, error)) (refusal, err error) {
+	d, refusal := decide(t.image)
+	if refusal != nil || len(d.records) == 0 {
+		return refusal, nil
+	}
+	encoded := make([][]byte, len(d.records))
+	total := 0
+	for i, r := range d.records {
+		encoded[i] = appendRecord(nil, r)
+		size := recordSize(encoded[i])
+		if empty := new(entry); !empty.fits(1, size) {
+			return fmt.Errorf("%w: a record of %d bytes", ErrTooLarge, size), nil
+		}
+		total += size
+	}
+	if d.atomic {
+		if empty := new(entry); !empty.fits(len(encoded), total) {
+			return fmt.Errorf("%w: %d records, %d bytes", ErrTooLarge, len(encoded), total), nil
+		}
+		if !t.entry.fits(len(encoded), total) {
+			if err := t.commit(); err != nil {
+				return nil, err
+			}
+			return t.add(decide)
+		}
+	}
+	for len(encoded) > 0 {
+		n := t.put(encoded)
+		if t.image, err = t.image.extend(d.records[:n]); err != nil {
+			return nil, err
+		}
+		encoded, d.records = encoded[n:], d.records[n:]
+		if len(encoded) > 0 || d.last {
+			if err := t.commit(); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return nil, nil
+}
+
+// put adds as many records as fit and tells how many.
+func (t *turn) put(encoded [][]byte) (n int) {
+	for n < len(encoded) && t.entry.fits(1, recordSize(encoded[n])) {
+		t.entry.add(encoded[n])
+		n++
+	}
+	return n
+}
+
+// commit appends the entry to the log, waits until it is applied and begins
+// the next one.
+func (t *turn) commit() error {
+	if len(t.entry.records) == 0 {
+		return nil
+	}
+	future := t.c.raft.Apply(t.entry.encode(), 0)
+	if err := future.Error(); err != nil {
+		return raftError(err)
+	}
+	switch a := future.Response().(applied); {
+	case a.err != nil:
+		return a.err
+	case a.dropped:
+		return fmt.Errorf("%w: it lost its place meanwhile", ErrNotController)
+	}
+	t.committed = true
+	return t.begin()
+}
+
+// barrier returns when all that was committed before is applied.
+func (c *Controller) barrier() error {
+	if err := c.raft.Barrier(0).Error(); err != nil {
+		return raftError(err)
+	}
+	return c.machine.failure()
+}
+
+// raftError turns Raft's errors into ours.
+func raftError(err error) error {
+	switch {
+	case errors.Is(err, raft.ErrNotLeader), errors.Is(err, raft.ErrLeadershipTransferInProgress):
+		return fmt.Errorf("%w: %w", ErrNotController, err)
+	case errors.Is(err, raft.ErrRaftShutdown):
+		return fmt.Errorf("%w: %w", ErrClosed, err)
+	default:
+		return fmt.Errorf("%w: %w", ErrUncertain, err)
+	}
+}

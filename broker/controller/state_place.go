@@ -1,0 +1,150 @@
+package controller
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"sawlog/offsets"
+)
+
+// place chooses the replicas of count new partitions of a topic whose present
+// ones are given. Of the brokers that may be chosen it takes, in this order of
+// importance:
+//
+//	leader     who leads fewest of this topic, who leads and holds fewest of all
+//	followers  a rack that has fewest replicas of the partition, who holds fewest
+//	           of this topic, who holds fewest of all
+//
+// with the lower id where nothing else decides, so the result is the same on
+// every node. Leaders of one topic are even to within one. A broker without a
+// rack counts as a rack of its own. Brokers out of service are taken only when
+// the others don't suffice, and never as leaders.
+func (im *Image) place(present []Partition, count, factor int) ([][]offsets.BrokerID, error) {
+	if factor < 1 || factor > len(im.Brokers) {
+		return nil, fmt.Errorf("%w: %d with %d brokers", ErrInvalidFactor, factor, len(im.Brokers))
+	}
+	sites := make([]site, len(im.Brokers))
+	for i := range im.Brokers {
+		b := &im.Brokers[i]
+		sites[i] = site{id: b.ID, rack: b.Rack, usable: b.usable(), all: im.load[b.ID]}
+		for _, p := range present {
+			if at := slices.Index(p.Replicas, b.ID); at >= 0 {
+				sites[i].count(at)
+			}
+		}
+	}
+	placed := make([][]offsets.BrokerID, count)
+	for n := range placed {
+		chosen := make([]*site, 0, factor)
+		for at := range factor {
+			s := choose(sites, chosen)
+			if at == 0 && !s.usable {
+				return nil, fmt.Errorf("%w: no broker is in service", ErrInvalidFactor)
+			}
+			s.count(at)
+			chosen = append(chosen, s)
+			placed[n] = append(placed[n], s.id)
+		}
+	}
+	return placed, nil
+}
+
+// site is a broker as placement sees it.
+type site struct {
+	id     offsets.BrokerID
+	rack   string
+	usable bool
+	topic  Load // of the topic being placed
+	all    Load // of all topics
+}
+
+func (s *site) count(at int) {
+	s.topic.Replicas++
+	s.all.Replicas++
+	if at == 0 {
+		s.topic.Preferred++
+		s.all.Preferred++
+	}
+}
+
+// choose picks the next replica of a partition that has the chosen ones.
+func choose(sites []site, chosen []*site) *site {
+	var best *site
+	for i := range sites {
+		s := &sites[i]
+		if !slices.Contains(chosen, s) && (best == nil || s.compare(best, chosen) < 0) {
+			best = s
+		}
+	}
+	return best
+}
+
+func (s *site) compare(o *site, chosen []*site) int {
+	if s.usable != o.usable {
+		if s.usable {
+			return -1
+		}
+		return 1
+	}
+	if len(chosen) == 0 {
+		return cmp.Or(
+			cmp.Compare(s.topic.Preferred, o.topic.Preferred),
+			cmp.Compare(s.all.Preferred, o.all.Preferred),
+			cmp.Compare(s.all.Replicas, o.all.Replicas),
+			cmp.Compare(s.id, o.id))
+	}
+	return cmp.Or(
+		cmp.Compare(s.neighbours(chosen), o.neighbours(chosen)),
+		cmp.Compare(s.topic.Replicas, o.topic.Replicas),
+		cmp.Compare(s.all.Replicas, o.all.Replicas),
+		cmp.Compare(s.id, o.id))
+}
+
+// neighbours counts the chosen replicas in the same rack.
+func (s *site) neighbours(chosen []*site) (n int) {
+	for _, c := range chosen {
+		if s.rack != "" && s.rack == c.rack {
+			n++
+		}
+	}
+	return n
+}
+
+// checkAssignment holds replicas somebody chose by hand to the rules: all of
+// one length, registered brokers, none twice in a partition, one of them in
+// service.
+func (im *Image) checkAssignment(assignment [][]offsets.BrokerID, factor int) error {
+	for i, replicas := range assignment {
+		if len(replicas) == 0 || len(replicas) != factor {
+			return fmt.Errorf("%w: partition %d of the request has %d replicas, want %d", ErrInvalidAssignment, i, len(replicas), factor)
+		}
+		for j, id := range replicas {
+			if slices.Contains(replicas[:j], id) {
+				return fmt.Errorf("%w: partition %d of the request has broker %d twice", ErrInvalidAssignment, i, id)
+			}
+			if _, ok := im.Broker(id); !ok {
+				return fmt.Errorf("%w: partition %d of the request has broker %d, which is not registered", ErrInvalidAssignment, i, id)
+			}
+		}
+		if !slices.ContainsFunc(replicas, im.usable) {
+			return fmt.Errorf("%w: partition %d of the request has no broker in service", ErrInvalidAssignment, i)
+		}
+	}
+	return nil
+}
+
+// newPartition is a partition as it begins: the replicas in service are in
+// sync, as there is nothing to lag behind.
+func (im *Image) newPartition(index int32, replicas []offsets.BrokerID) Partition {
+	p := Partition{Index: index, Leader: offsets.NoBroker, Replicas: replicas}
+	for _, id := range replicas {
+		if im.usable(id) {
+			p.ISR = append(p.ISR, id)
+		}
+	}
+	if len(p.ISR) > 0 {
+		p.Leader = p.ISR[0]
+	}
+	return p
+}
