@@ -78,6 +78,7 @@ func (c *Columns) Truncate(rows int) {
 
 func (v *Vector) truncate(l *Leaf, rows int) {
 	if v.rows <= rows {
+		v.Data = v.Data[:v.end()] // part of a value may lie there
 		return
 	}
 	var drop int // values

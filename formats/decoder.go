@@ -20,4 +20,17 @@ type Decoder interface {
 }
 
 // NewDecoder returns the decoder of a schema and options.
-func NewDecoder(s *Schema, o Options) (Decoder, error) { panic("unwritten") }
+func NewDecoder(s *Schema, o Options) (Decoder, error) {
+	f, err := newRowFrame(s, o)
+	if err != nil {
+		return nil, err
+	}
+	switch o.Value {
+	case "json":
+		return newJSONDecoder(f), nil
+	case "csv":
+		return newCSVDecoder(f)
+	default: // Validate knows the rest
+		return newWholeDecoder(f)
+	}
+}

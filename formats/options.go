@@ -1,19 +1,25 @@
 package formats
 
+import (
+	"fmt"
+	"slices"
+	"time"
+)
+
 // Options says how a record becomes a row. It is frozen in the plan.
 type Options struct {
 	Value      string            `json:"value"` // json | csv | text | raw
 	Columns    []string          `json:"columns,omitempty"`
-	Delimiter  string            `json:"delimiter,omitempty"`
+	Delimiter  string            `json:"delimiter,omitempty"` // of csv, one ASCII character; "" = comma
 	SkipHeader bool              `json:"skip_header,omitempty"`
-	Key        string            `json:"key,omitempty"`
-	Tombstones string            `json:"tombstones,omitempty"` // skip | row
+	Key        string            `json:"key,omitempty"`        // what _key holds: bytes ("") | string | json
+	Tombstones string            `json:"tombstones,omitempty"` // skip ("") | row
 	OnBad      string            `json:"on_bad,omitempty"`     // quarantine
 	Time       TimeOptions       `json:"time"`
-	Include    []string          `json:"include,omitempty"`
+	Include    []string          `json:"include,omitempty"` // dotted key paths, * matches any run; empty = all
 	Exclude    []string          `json:"exclude,omitempty"`
-	Rename     map[string]string `json:"rename,omitempty"`
-	Hash       []string          `json:"hash,omitempty"`
+	Rename     map[string]string `json:"rename,omitempty"` // dotted key path → column name
+	Hash       []string          `json:"hash,omitempty"`   // columns whose values are replaced by their sha256
 	Metadata   []string          `json:"metadata,omitempty"`
 	// Reserved are the path keys of the layout (dt, hr): no column takes their name.
 	Reserved []string `json:"reserved,omitempty"`
@@ -23,16 +29,104 @@ type Options struct {
 type TimeOptions struct {
 	Field         []string `json:"field"`            // key path; ["_timestamp"] = the record's own
 	Format        string   `json:"format,omitempty"` // rfc3339 | epoch_s | epoch_ms | epoch_us | epoch_ns | strptime letters
-	Zone          string   `json:"zone,omitempty"`   // of text without a zone
+	Zone          string   `json:"zone,omitempty"`   // of text without a zone; "" = such rfc3339 text is bad, other text is UTC
 	PlausibleFrom Instant  `json:"plausible_from,omitempty"`
-	PlausibleTo   Instant  `json:"plausible_to,omitempty"`
+	PlausibleTo   Instant  `json:"plausible_to,omitempty"` // exclusive
+}
+
+// fromRecord says that the event time is the record's own timestamp.
+func (t *TimeOptions) fromRecord() bool { return len(t.Field) == 1 && t.Field[0] == "_timestamp" }
+
+// reader prepares the format and the zone.
+func (t *TimeOptions) reader() (*timeFormat, error) {
+	var zone *time.Location
+	if t.Zone != "" {
+		var err error
+		if zone, _, err = LoadZone(t.Zone); err != nil {
+			return nil, fmt.Errorf("time.zone: %w", err)
+		}
+		if t.Zone == "UTC" {
+			zone = time.UTC
+		}
+	}
+	return newTimeFormat(t.Format, zone)
 }
 
 // Validate refuses options no decoder could carry out.
-func (o *Options) Validate() error { panic("unwritten") }
+func (o *Options) Validate() error {
+	oneOf := func(name, value string, allowed ...string) error {
+		if slices.Contains(allowed, value) {
+			return nil
+		}
+		return fmt.Errorf("decode.%s: %q is none of %q", name, value, allowed)
+	}
+	if err := oneOf("value", o.Value, "json", "csv", "text", "raw"); err != nil {
+		return err
+	}
+	if err := oneOf("key", o.Key, "", "bytes", "string", "json"); err != nil {
+		return err
+	}
+	if err := oneOf("tombstones", o.Tombstones, "", "skip", "row"); err != nil {
+		return err
+	}
+	if err := oneOf("on_bad", o.OnBad, "", "quarantine"); err != nil {
+		return err
+	}
+	for _, name := range o.Metadata {
+		if err := oneOf("metadata", name, MetadataColumns[:]...); err != nil {
+			return err
+		}
+	}
+	for from, to := range o.Rename {
+		if to == "" {
+			return fmt.Errorf("columns.rename: %q has no new name", from)
+		}
+	}
+	if err := o.validateCSV(); err != nil {
+		return err
+	}
+	return o.validateTime()
+}
 
-// Base is the schema a data set starts with: metadata columns, then the
-// declared columns (nil = none: every CSV column as a string, the value column
-// of text and raw, and inference for JSON), with include, exclude, rename and
-// hash applied.
-func (o *Options) Base(declared *Schema) (*Schema, error) { panic("unwritten") }
+func (o *Options) validateCSV() error {
+	if o.Value != "csv" {
+		if len(o.Columns) > 0 || o.Delimiter != "" || o.SkipHeader {
+			return fmt.Errorf("decode.columns, delimiter and skip_header are for value: csv, not %s", o.Value)
+		}
+		return nil
+	}
+	if len(o.Columns) == 0 {
+		return fmt.Errorf("decode.columns: csv needs the names of its columns")
+	}
+	seen := make(map[string]bool, len(o.Columns))
+	for _, name := range o.Columns {
+		if name == "" || seen[name] {
+			return fmt.Errorf("decode.columns: %q is empty or stands twice", name)
+		}
+		seen[name] = true
+	}
+	if d := o.Delimiter; len(d) > 1 || d != "" && (d[0] >= 0x80 || d == `"` || d == "\n" || d == "\r") {
+		return fmt.Errorf("decode.delimiter: %q is not one ASCII character other than a quote or a line end", d)
+	}
+	return nil
+}
+
+func (o *Options) validateTime() error {
+	t := &o.Time
+	switch {
+	case len(t.Field) == 0:
+		return fmt.Errorf("time.field is missing (_timestamp = the record's own time)")
+	case t.fromRecord():
+	case o.Value == "text" || o.Value == "raw":
+		return fmt.Errorf("time.field: value: %s has no fields, only _timestamp", o.Value)
+	case o.Value == "csv" && (len(t.Field) != 1 || !slices.Contains(o.Columns, t.Field[0])):
+		return fmt.Errorf("time.field: %q is not in decode.columns", t.Field)
+	}
+	if t.PlausibleTo != 0 && t.PlausibleTo <= t.PlausibleFrom {
+		return fmt.Errorf("time.plausible: the window is empty")
+	}
+	if _, err := t.reader(); err != nil {
+		return err
+	}
+	return nil
+}
