@@ -1,0 +1,119 @@
+package jobs
+
+import (
+	"context"
+	"time"
+)
+
+// Backfill says which ticks to carry out again.
+type Backfill struct {
+	Job       string
+	From, To  time.Time
+	Only      string // missing | failed
+	By        string
+	AcceptGap string
+	DryRun    bool
+}
+
+// BackfillTick is one tick of a backfill's preview and its fate.
+type BackfillTick struct {
+	Tick    time.Time `json:"tick"`
+	Dataset string    `json:"dataset"`
+	State   string    `json:"state"` // what it was: missing, or the status of its last run
+	Run     string    `json:"run,omitempty"`
+	Action  string    `json:"action"` // run | retry | none
+}
+
+// Backfilled is what a backfill makes, or would make.
+type Backfilled struct {
+	Job    string         `json:"job"`
+	DryRun bool           `json:"dry_run,omitempty"`
+	Runs   int            `json:"runs"`
+	Ticks  []BackfillTick `json:"ticks"`
+}
+
+// The choices of a backfill.
+const (
+	OnlyMissing = "missing"
+	OnlyFailed  = "failed"
+	OnlyAll     = "all"
+)
+
+// Backfill carries out the missing or the failed ticks of a window. Missing
+// ticks get a run of their own, bounded by the tick; failed ones are retried.
+func (s *Scheduler) Backfill(ctx context.Context, b Backfill) (*Backfilled, error) {
+	switch b.Only {
+	case "":
+		b.Only = OnlyMissing
+	case OnlyMissing, OnlyFailed:
+	case OnlyAll:
+		return nil, refuse(ErrInvalid, "backfill --only all "+notYet+": want missing or failed; rerun checks what is committed")
+	default:
+		return nil, refuse(ErrInvalid, "only %q is not allowed: want missing or failed", b.Only)
+	}
+	s.act.Lock()
+	defer s.act.Unlock()
+	j, err := s.job(b.Job)
+	if err != nil {
+		return nil, err
+	}
+	if j.spec == nil {
+		return nil, refuse(ErrInvalid, "job %s no longer reads: %v", b.Job, j.broken)
+	}
+	ticks, err := window(j.spec, b.From, b.To, s.now())
+	if err != nil {
+		return nil, err
+	}
+	sets, err := s.sets(j)
+	if err != nil {
+		return nil, err
+	}
+	out := &Backfilled{Job: b.Job, DryRun: b.DryRun, Ticks: []BackfillTick{}}
+	for _, tick := range ticks {
+		for _, set := range sets {
+			line, err := s.backfillTick(ctx, j, b, tick, set)
+			if err != nil {
+				return out, err
+			}
+			if line.Action != "none" {
+				out.Runs++
+			}
+			out.Ticks = append(out.Ticks, line)
+		}
+	}
+	s.kick()
+	return out, nil
+}
+
+func (s *Scheduler) backfillTick(ctx context.Context, j *jobState, b Backfill, tick time.Time, set Set) (BackfillTick, error) {
+	line := BackfillTick{Tick: tick, Dataset: set.Dataset, State: "missing", Action: "none"}
+	var last *Run
+	s.mu.Lock()
+	for _, r := range s.f.tickRuns(j.Name, tick) {
+		if r.Dataset == set.Dataset {
+			last = r.clone()
+		}
+	}
+	s.mu.Unlock()
+	if last != nil {
+		line.State, line.Run = last.Status, last.Run
+	}
+	switch {
+	case last == nil && b.Only == OnlyMissing:
+		line.Action = "run"
+		if b.DryRun {
+			return line, nil
+		}
+		r := s.newRun(j, set, s.freshID(set.Dataset), ByBackfill, b.By)
+		r.Tick, r.UpTo, r.AcceptGap = tick, tick, b.AcceptGap
+		line.Run = r.Run
+		return line, s.save(ctx, r)
+	case last != nil && b.Only == OnlyFailed && !last.Open() && !last.Good():
+		line.Action = "retry"
+		if b.DryRun {
+			return line, nil
+		}
+		return line, s.again(ctx, last, b.By, false, b.AcceptGap)
+	}
+	return line, nil
+}

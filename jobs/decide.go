@@ -1,0 +1,225 @@
+package jobs
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"time"
+)
+
+// passLimit bounds the ticks decided on and the runs of a job queued at once;
+// the rest of a backlog follows as the queue empties.
+const passLimit = 100
+
+// Catchup says what a backlog of ticks will make, before it is made.
+type Catchup struct {
+	Ticks  int       `json:"ticks"` // missed ticks
+	Runs   int       `json:"runs"`  // runs they make, for each data set
+	From   time.Time `json:"from,omitzero"`
+	To     time.Time `json:"to,omitzero"` // the last of them
+	Policy string    `json:"policy,omitempty"`
+}
+
+// String says it for people.
+func (c Catchup) String() string {
+	switch {
+	case c.Ticks == 0:
+		return "no tick was missed"
+	case c.Policy == CatchupNone:
+		return fmt.Sprintf("%d missed ticks: the job pauses until it is resumed or backfilled", c.Ticks)
+	}
+	return fmt.Sprintf("%d missed ticks, %s to %s, make %d runs (catchup: %s)", c.Ticks,
+		c.From.Format(time.RFC3339), c.To.Format(time.RFC3339), c.Runs, c.Policy)
+}
+
+// backlog says what the ticks of a schedule due in (cursor, now] make.
+func backlog(sc *Schedule, cursor, now time.Time) Catchup {
+	if sc == nil {
+		return Catchup{}
+	}
+	ticks := sc.Ticks(cursor.Add(1), now.Add(1).Add(-sc.Delay), 0)
+	c := Catchup{Ticks: len(ticks), Policy: sc.Catchup}
+	if len(ticks) == 0 {
+		return c
+	}
+	c.From, c.To, c.Runs = ticks[0], ticks[len(ticks)-1], len(ticks)
+	switch sc.Catchup {
+	case CatchupLatest:
+		c.Runs = 1
+	case CatchupNone:
+		c.Runs = 0
+	}
+	return c
+}
+
+// decide makes the ticks of a job that are due into runs and tells when the
+// next one will be. The caller holds act.
+func (s *Scheduler) decide(name string, now time.Time) (time.Time, error) {
+	j, err := s.job(name)
+	if err != nil || j.Paused || j.spec == nil || j.spec.Schedule == nil {
+		return time.Time{}, err
+	}
+	sc := j.spec.Schedule
+	horizon := now.Add(1).Add(-sc.Delay)
+	ticks := sc.Ticks(j.cursor().Add(1), horizon, passLimit+1)
+	if len(ticks) == 0 {
+		return sc.Due(sc.Next(j.cursor())), nil
+	}
+	missed := len(ticks) > 1 || sc.Due(ticks[0]).Before(s.watch[name])
+	switch {
+	case sc.Catchup == CatchupNone && missed:
+		first := ticks[0]
+		return time.Time{}, s.pause(s.ctx, j, "scheduler", fmt.Sprintf("missed the tick of %s (catchup: none); resume, or backfill it", first.Format(time.RFC3339)))
+	case sc.Catchup == CatchupLatest:
+		last := sc.Latest(now)
+		merged := 0
+		for t := ticks[0]; t.Before(last); t = sc.Next(t) {
+			merged++
+		}
+		tick := &Tick{Job: name, Tick: last, At: now, Why: sc.Catchup}
+		if merged > 0 {
+			tick.From, tick.Merged = ticks[0], merged
+		}
+		if err := s.queueTick(j, tick, false); err != nil {
+			return now.Add(idleWake), err
+		}
+		if err := s.passOver(j, last); err != nil {
+			return time.Time{}, err
+		}
+	default:
+		room := passLimit - len(s.openRuns(name))
+		for i, t := range ticks[:min(len(ticks), passLimit)] {
+			if room <= 0 {
+				return now.Add(idleWake), nil // a run's end wakes the loop
+			}
+			last := i == len(ticks)-1
+			if err := s.queueTick(j, &Tick{Job: name, Tick: t, At: now}, !last); err != nil {
+				return now.Add(idleWake), err
+			}
+			room--
+		}
+		if len(ticks) > passLimit {
+			return now, nil
+		}
+	}
+	return sc.Due(sc.Next(ticks[len(ticks)-1])), s.trim(name)
+}
+
+func (s *Scheduler) openRuns(name string) []*Run {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.f.open(name)
+}
+
+// passOver ends queued runs of earlier ticks: the later tick takes their offsets.
+func (s *Scheduler) passOver(j *jobState, tick time.Time) error {
+	for _, r := range s.openRuns(j.Name) {
+		if r.Status != Queued || r.Kind != ByTick || !r.Tick.Before(tick) || r.Plan != "" {
+			continue
+		}
+		r = r.clone()
+		r.Status, r.Ended = Covered, s.now()
+		r.Reason = "left to the tick of " + tick.Format(time.RFC3339) + " (catchup: latest)"
+		if err := s.save(s.ctx, r); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// queueTick queues the runs of a tick, one for each data set, and then the
+// tick itself. bounded says that a later tick is due already.
+func (s *Scheduler) queueTick(j *jobState, tick *Tick, bounded bool) error {
+	sets, err := s.sets(j)
+	if err != nil {
+		return err
+	}
+	for _, set := range sets {
+		id := set.Dataset + "-" + tick.Tick.UTC().Format(tickKey)
+		tick.Runs = append(tick.Runs, id)
+		if s.hasRun(id) {
+			continue // its tick record was cut off by a crash
+		}
+		r := s.newRun(j, set, id, ByTick, "scheduler")
+		r.Tick = tick.Tick
+		if bounded {
+			r.UpTo = tick.Tick
+		}
+		if err := s.save(s.ctx, r); err != nil {
+			return err
+		}
+	}
+	if tick.Runs == nil {
+		tick.Runs = []string{}
+	}
+	return s.append(s.ctx, tickEntry(tick))
+}
+
+func (s *Scheduler) hasRun(id string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.f.runs[id] != nil
+}
+
+// topicsTimeout bounds how long the loop waits for a cluster's topic list.
+const topicsTimeout = 10 * time.Second
+
+// sets lists the data sets of a job; a pattern is looked up in its cluster.
+func (s *Scheduler) sets(j *jobState) ([]Set, error) {
+	if !j.spec.Separate() || j.spec.Source.Pattern == "" {
+		return j.spec.Sets(nil), nil
+	}
+	ctx, cancel := context.WithTimeout(s.ctx, topicsTimeout)
+	defer cancel()
+	topics, err := s.c.Runner.Topics(ctx, j.spec)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err != nil {
+		s.trouble[j.Name] = "topics: " + err.Error()
+		return nil, fmt.Errorf("topics of %s: %w", j.Name, err)
+	}
+	delete(s.trouble, j.Name)
+	return j.spec.Sets(topics), nil
+}
+
+// newRun makes a queued run.
+func (s *Scheduler) newRun(j *jobState, set Set, id, kind, by string) *Run {
+	s.mu.Lock()
+	seq := s.f.seq + 1
+	s.mu.Unlock()
+	r := &Run{Dataset: set.Dataset, Topic: set.Topic, Kind: kind, Seq: seq, By: by, Queued: s.now()}
+	r.Run, r.Job, r.Status = id, j.Name, Queued
+	return r
+}
+
+// freshID names a run that has no tick, or another run of the same tick.
+func (s *Scheduler) freshID(dataset string) string {
+	for {
+		id := fmt.Sprintf("%s-%s-%04x", dataset, s.now().Format(tickKey), rand.IntN(1<<16))
+		if !s.hasRun(id) {
+			return id
+		}
+	}
+}
+
+// save appends a run and tells subscribers.
+func (s *Scheduler) save(ctx context.Context, r *Run) error {
+	if err := s.append(ctx, runEntry(r)); err != nil {
+		return err
+	}
+	s.events.send(Event{Kind: "run", At: s.now(), Job: r.Job, Dataset: r.Dataset, Run: r.Run, Status: r.Status, Reason: r.Reason})
+	return nil
+}
+
+// trim takes the oldest history away.
+func (s *Scheduler) trim(name string) error {
+	s.mu.Lock()
+	old := s.f.surplus(name, s.c.Keep)
+	s.mu.Unlock()
+	for _, e := range old {
+		if err := s.append(s.ctx, e); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,281 @@
+package jobs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"sawlog/loader"
+)
+
+// fakeJournal keeps records in memory; it can die at a chosen append, before or
+// after the record is safe.
+type fakeJournal struct {
+	mu      sync.Mutex
+	records [][2][]byte
+	appends int
+	dieAt   int  // the append that fails; 0 = never
+	keep    bool // the failing append is safe all the same
+	dead    bool
+}
+
+var errDead = errors.New("fenced")
+
+func (j *fakeJournal) Append(_ context.Context, key, value []byte) error {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.dead {
+		return errDead
+	}
+	j.appends++
+	die := j.dieAt != 0 && j.appends == j.dieAt
+	if !die || j.keep {
+		j.records = append(j.records, [2][]byte{slices.Clone(key), slices.Clone(value)})
+		if value == nil {
+			j.records[len(j.records)-1][1] = nil
+		}
+	}
+	if die {
+		j.dead = true
+		return errDead
+	}
+	return nil
+}
+
+func (j *fakeJournal) Replay(_ context.Context, fn func(key, value []byte) error) error {
+	j.mu.Lock()
+	records := slices.Clone(j.records)
+	j.mu.Unlock()
+	for _, r := range records {
+		if err := fn(r[0], r[1]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// reopened is the journal as the next process finds it.
+func (j *fakeJournal) reopened() *fakeJournal {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return &fakeJournal{records: slices.Clone(j.records)}
+}
+
+// fakeLedger is a data set in which every second of time is one record: a load
+// covers the seconds up to its bound. It outlives schedulers.
+type fakeLedger struct {
+	mu      sync.Mutex
+	covered map[string]time.Time // by data set
+	plans   map[string]*fakePlan // all ever run
+	open    map[string]*fakePlan // by data set
+	runs    map[string]int       // commits by run id
+	number  int64
+	began   time.Time
+}
+
+type fakePlan struct {
+	id        string
+	from, to  time.Time
+	committed bool
+	number    int64
+	abandoned bool
+}
+
+// fakeRunner runs jobs on a fakeLedger.
+type fakeRunner struct {
+	l     *fakeLedger
+	now   func() time.Time
+	takes time.Duration
+	// fail is asked before a run commits; nil = no failure.
+	fail   func(run string, attempt int) error
+	topics []string
+	tries  map[string]int
+	mu     sync.Mutex
+	ran    []string
+}
+
+func newLedger(began time.Time) *fakeLedger {
+	return &fakeLedger{covered: map[string]time.Time{}, plans: map[string]*fakePlan{}, open: map[string]*fakePlan{}, runs: map[string]int{}, number: -1, began: began}
+}
+
+func (f *fakeRunner) Topics(context.Context, *Spec) ([]string, error) { return f.topics, nil }
+
+func (f *fakeRunner) Plan(ctx context.Context, _ *Spec, set Set, ask Ask) (*Planned, error) {
+	f.l.mu.Lock()
+	defer f.l.mu.Unlock()
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	if p := f.l.open[set.Dataset]; p != nil {
+		return &Planned{ID: p.id, Preview: &loader.Preview{Status: "resume"}}, nil
+	}
+	p := &fakePlan{from: f.l.began, to: f.now()}
+	if c, ok := f.l.covered[set.Dataset]; ok {
+		p.from = c
+	}
+	if !ask.UpTo.IsZero() {
+		p.to = ask.UpTo
+	}
+	if !p.from.Before(p.to) {
+		return &Planned{Preview: &loader.Preview{Status: loader.StatusCovered}}, nil
+	}
+	p.id = fmt.Sprintf("%s:%d-%d", set.Dataset, p.from.UnixMilli(), p.to.UnixMilli())
+	f.l.plans[p.id] = p
+	return &Planned{ID: p.id, Preview: &loader.Preview{Status: "ready"}}, nil
+}
+
+func (f *fakeRunner) Run(ctx context.Context, s *Spec, set Set, p *Planned, e Exec) (*loader.Outcome, error) {
+	f.mu.Lock()
+	if f.tries == nil {
+		f.tries = map[string]int{}
+	}
+	f.tries[e.Run]++
+	try := f.tries[e.Run]
+	f.ran = append(f.ran, e.Run)
+	f.mu.Unlock()
+	f.l.mu.Lock()
+	f.l.open[set.Dataset] = f.l.plans[p.ID]
+	f.l.mu.Unlock()
+	if e.Progress != nil {
+		e.Progress(Progress{Task: &loader.TaskProgress{Split: 0, Phase: "read"}})
+	}
+	select {
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	case <-time.After(f.takes):
+	}
+	if f.fail != nil {
+		if err := f.fail(e.Run, try); err != nil && (!e.AcceptBad || loader.ExitCode(err) != loader.ExitPartial) {
+			return nil, err
+		}
+	}
+	f.l.mu.Lock()
+	defer f.l.mu.Unlock()
+	plan := f.l.plans[p.ID]
+	if plan.committed || plan.abandoned {
+		return nil, &loader.Error{Code: loader.ExitConflict, Msg: "plan is done"}
+	}
+	from := f.l.began
+	if c, ok := f.l.covered[set.Dataset]; ok {
+		from = c
+	}
+	if !plan.from.Equal(from) {
+		return nil, &loader.Error{Code: loader.ExitConflict, Msg: "overlap"}
+	}
+	f.l.number++
+	plan.committed, plan.number = true, f.l.number
+	f.l.covered[set.Dataset] = plan.to
+	f.l.runs[e.Run]++
+	delete(f.l.open, set.Dataset)
+	return f.outcome(plan, e.Run), nil
+}
+
+func (f *fakeRunner) outcome(p *fakePlan, run string) *loader.Outcome {
+	return &loader.Outcome{
+		Run: run, Status: Committed, Plan: p.id, Number: p.number, Files: 1, Rows: int64(p.to.Sub(p.from) / time.Second),
+		Hours: []loader.OutcomeHour{{Hour: p.from.Truncate(time.Hour).UTC().Format(time.RFC3339), Rows: 1}},
+	}
+}
+
+func (f *fakeRunner) Committed(_ context.Context, _ *Spec, _ Set, plan string) (*loader.Outcome, error) {
+	f.l.mu.Lock()
+	defer f.l.mu.Unlock()
+	if p := f.l.plans[plan]; p != nil && p.committed {
+		return f.outcome(p, ""), nil
+	}
+	return nil, nil
+}
+
+func (f *fakeRunner) Abandon(_ context.Context, _ *Spec, set Set, plan, _, _ string) error {
+	f.l.mu.Lock()
+	defer f.l.mu.Unlock()
+	if p := f.l.plans[plan]; p != nil {
+		p.abandoned = true
+	}
+	delete(f.l.open, set.Dataset)
+	return nil
+}
+
+func (f *fakeRunner) View(_ context.Context, _ *Spec, set Set) (*View, error) {
+	f.l.mu.Lock()
+	defer f.l.mu.Unlock()
+	v := &View{Head: f.l.number, Hours: map[int64]HourFacts{}}
+	upTo := f.l.covered[set.Dataset]
+	for h := f.l.began.Truncate(time.Hour); h.Before(upTo); h = h.Add(time.Hour) {
+		v.Hours[h.Unix()] = HourFacts{Rows: 3600, Files: 1, Sealed: !h.Add(time.Hour).After(upTo), SealedIn: f.l.number}
+	}
+	return v, nil
+}
+
+// world is a scheduler with what it needs; it can be killed and opened again.
+type world struct {
+	t       *testing.T
+	journal *fakeJournal
+	runner  *fakeRunner
+	s       *Scheduler
+	sent    chan Notice
+}
+
+func newWorld(t *testing.T, takes time.Duration) *world {
+	t.Helper()
+	l := newLedger(time.Now().UTC())
+	w := &world{t: t, journal: &fakeJournal{}, runner: &fakeRunner{l: l, now: time.Now, takes: takes}}
+	w.open()
+	time.Sleep(time.Second) // so that there is a record
+	return w
+}
+
+func (w *world) open() {
+	w.t.Helper()
+	s, err := Open(context.Background(), Config{Journal: w.journal, Runner: w.runner, Notify: func(context.Context, Notify, []byte) error { return nil }})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.s = s
+}
+
+// restart is a new process on the same journal and ledger.
+func (w *world) restart() {
+	w.t.Helper()
+	w.close()
+	w.journal = w.journal.reopened()
+	w.open()
+}
+
+func (w *world) close() {
+	if err := w.s.Close(); err != nil {
+		w.t.Error(err)
+	}
+}
+
+func (w *world) apply(text string) *Applied {
+	w.t.Helper()
+	a, err := w.s.Apply(context.Background(), []byte(text), "job.yaml", "test", false)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return a
+}
+
+// statuses prints the runs of the job, oldest first: "tick=status".
+func (w *world) statuses() string {
+	w.t.Helper()
+	runs := w.s.Runs(RunFilter{Limit: 1000})
+	slices.Reverse(runs)
+	out := ""
+	for _, r := range runs {
+		name := "-"
+		if !r.Tick.IsZero() {
+			name = r.Tick.Format("15:04")
+		}
+		out += " " + name + "=" + r.Status
+	}
+	if out == "" {
+		return ""
+	}
+	return out[1:]
+}

@@ -1,0 +1,289 @@
+package jobs
+
+import (
+	"context"
+	"fmt"
+	"sort"
+	"time"
+)
+
+// The states of an hour of the grid.
+const (
+	HourMissing = "missing" // nothing is in it
+	HourFilling = "filling" // rows are in it, more may come
+	HourSealed  = "sealed"  // complete
+	HourLate    = "late"    // sealed, then rows came
+	HourFailed  = "failed"  // not sealed, and the run that should have filled it failed
+	HourRunning = "running" // a run that may fill it is queued or going on
+	HourFuture  = "future"  // not over yet and empty
+)
+
+// Hour is one cell of the grid.
+type Hour struct {
+	Hour   time.Time `json:"hour"`
+	State  string    `json:"state"`
+	Rows   int64     `json:"rows"`
+	Late   int64     `json:"late,omitempty"`
+	Files  int       `json:"files"`
+	Bytes  int64     `json:"bytes"`
+	Active bool      `json:"active,omitempty"` // a run is going on, whatever the state
+	Run    string    `json:"run,omitempty"`    // the last run that touched it
+	Sealed int64     `json:"sealed_in"`        // ledger number of the seal; -1 = not sealed
+}
+
+// Grid is the hours of one data set.
+type Grid struct {
+	Job     string `json:"job"`
+	Dataset string `json:"dataset"`
+	Topic   string `json:"topic,omitempty"`
+	Unit    string `json:"unit"`
+	Head    int64  `json:"ledger"` // head of the ledger the grid was read from; -1 = empty
+	Error   string `json:"error,omitempty"`
+	Hours   []Hour `json:"hours"`
+}
+
+// cachedView is a ledger's view and when it was read.
+type cachedView struct {
+	view *View
+	err  error
+	at   time.Time
+}
+
+// viewAge is how long a view is shown before the ledger is read again; a run's
+// end drops it at once, this is for runs of other processes.
+const viewAge = 30 * time.Second
+
+// gridLimit bounds the cells of one answer.
+const gridLimit = 24 * 400
+
+// Hours gives the grid of each data set of a job, for the units of [from, to).
+func (s *Scheduler) Hours(ctx context.Context, name string, from, to time.Time) ([]Grid, error) {
+	j, err := s.job(name)
+	if err != nil {
+		return nil, err
+	}
+	if j.spec == nil {
+		return nil, refuse(ErrInvalid, "job %s no longer reads: %v", name, j.broken)
+	}
+	starts, err := units(j.spec.PartitionBy, from, to)
+	if err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	sets := s.knownSets(j)
+	s.mu.Unlock()
+	grids := make([]Grid, 0, len(sets))
+	for _, set := range sets {
+		v := s.view(ctx, j, set)
+		g := Grid{Job: name, Dataset: set.Dataset, Topic: set.Topic, Unit: j.spec.PartitionBy.Unit, Head: -1}
+		if v.err != nil {
+			g.Error = v.err.Error()
+		}
+		view := v.view
+		if view == nil {
+			view = &View{Head: -1}
+		}
+		g.Head = view.Head
+		s.mu.Lock()
+		runs := s.setRuns(name, set.Dataset)
+		s.mu.Unlock()
+		g.Hours = cells(j.spec, view, runs, starts, s.now())
+		grids = append(grids, g)
+	}
+	return grids, nil
+}
+
+// units lists the starts of the hours or days that begin in [from, to).
+func units(p PartitionBy, from, to time.Time) ([]time.Time, error) {
+	if !from.Before(to) {
+		return nil, refuse(ErrInvalid, "the window %s..%s is empty", from.Format(time.RFC3339), to.Format(time.RFC3339))
+	}
+	if to.Sub(from) > gridLimit*time.Hour {
+		return nil, refuse(ErrInvalid, "the window is longer than %d days", gridLimit/24)
+	}
+	where := loadZone(p.Zone)
+	var starts []time.Time
+	for t := unitStart(p.Unit, from.In(where)); t.Before(to); t = unitEnd(p.Unit, t) {
+		if !t.Before(from) {
+			starts = append(starts, t)
+		}
+	}
+	return starts, nil
+}
+
+// unitStart is the start of the local hour or day that holds t.
+func unitStart(unit string, t time.Time) time.Time {
+	if unit == "day" {
+		y, m, d := t.Date()
+		return time.Date(y, m, d, 0, 0, 0, 0, t.Location())
+	}
+	_, offset := t.Zone()
+	back := time.Duration(offset%3600) * time.Second
+	return t.Add(back).Truncate(time.Hour).Add(-back)
+}
+
+func unitEnd(unit string, start time.Time) time.Time {
+	if unit == "day" {
+		return start.AddDate(0, 0, 1)
+	}
+	return start.Add(time.Hour)
+}
+
+// setRuns lists copies of the runs of a data set, oldest first. The caller holds mu.
+func (s *Scheduler) setRuns(job, dataset string) []*Run {
+	var out []*Run
+	for _, r := range s.f.byJob[job] {
+		if r.Dataset == dataset {
+			out = append(out, r)
+		}
+	}
+	return out
+}
+
+// view reads a ledger, or gives what was read a moment ago.
+func (s *Scheduler) view(ctx context.Context, j *jobState, set Set) cachedView {
+	s.mu.Lock()
+	if v := s.views[set.Dataset]; v != nil && s.now().Sub(v.at) < viewAge {
+		s.mu.Unlock()
+		return *v
+	}
+	s.mu.Unlock()
+	v := &cachedView{at: s.now()}
+	v.view, v.err = s.c.Runner.View(ctx, j.spec, set)
+	if v.err != nil && ctx.Err() != nil {
+		return *v
+	}
+	s.mu.Lock()
+	s.views[set.Dataset] = v
+	s.mu.Unlock()
+	return *v
+}
+
+// cells gives each hour its state: what the ledger says first, then what the
+// runs say of hours that are not sealed.
+func cells(spec *Spec, view *View, runs []*Run, starts []time.Time, now time.Time) []Hour {
+	touched := map[string]string{}
+	for _, r := range runs {
+		for _, h := range r.Hours {
+			touched[h.Hour] = r.Run
+		}
+	}
+	out := make([]Hour, len(starts))
+	for i, start := range starts {
+		facts, known := view.Hours[start.Unix()]
+		h := Hour{Hour: start.UTC(), Rows: facts.Rows, Late: facts.Late, Files: facts.Files, Bytes: facts.Bytes, Sealed: -1}
+		h.Run = touched[h.Hour.Format(time.RFC3339)]
+		end := unitEnd(spec.PartitionBy.Unit, start)
+		switch {
+		case facts.Sealed && facts.Late > 0:
+			h.State, h.Sealed = HourLate, facts.SealedIn
+		case facts.Sealed:
+			h.State, h.Sealed = HourSealed, facts.SealedIn
+		case known && facts.Files > 0:
+			h.State = HourFilling
+		case end.After(now):
+			h.State = HourFuture
+		default:
+			h.State = HourMissing
+		}
+		out[i] = h
+	}
+	overlay(spec, runs, out)
+	return out
+}
+
+// overlay marks the hours that runs in work or failed runs should fill. A run
+// fills what came since the run before it, up to its tick or its start: the
+// hours that end in that span, unless they are sealed.
+func overlay(spec *Spec, runs []*Run, hours []Hour) {
+	if len(hours) == 0 {
+		return
+	}
+	var before time.Time // up to here runs that ended well have loaded
+	first := hours[0].Hour
+	for _, r := range runs {
+		upTo := r.reach()
+		mark := ""
+		switch {
+		case r.Open():
+			mark = HourRunning
+		case r.Status == Failed || r.Status == Partial:
+			mark = HourFailed
+		case r.Good():
+			clearFailed(hours, upTo)
+			if upTo.After(before) {
+				before = upTo
+			}
+		}
+		if mark == "" || upTo.Before(first) {
+			continue
+		}
+		from := sort.Search(len(hours), func(i int) bool { return unitEnd(spec.PartitionBy.Unit, hours[i].Hour).After(before) })
+		for i := from; i < len(hours) && hours[i].Hour.Before(upTo); i++ {
+			setMark(&hours[i], mark, r)
+		}
+	}
+}
+
+func setMark(h *Hour, mark string, r *Run) {
+	h.Active = h.Active || mark == HourRunning
+	if h.State == HourSealed || h.State == HourLate {
+		return
+	}
+	if mark == HourFailed && h.State == HourFuture {
+		return
+	}
+	h.State, h.Run = mark, r.Run
+}
+
+// clearFailed takes the failed mark off hours a later run has loaded.
+func clearFailed(hours []Hour, upTo time.Time) {
+	for i := range hours {
+		if hours[i].State == HourFailed && hours[i].Hour.Before(upTo) {
+			hours[i].State = HourMissing
+			if hours[i].Files > 0 {
+				hours[i].State = HourFilling
+			}
+		}
+	}
+}
+
+// reach is the moment up to which a run takes what came.
+func (r *Run) reach() time.Time {
+	for _, t := range []time.Time{r.UpTo, r.Tick, r.Started, r.Queued} {
+		if !t.IsZero() {
+			return t
+		}
+	}
+	return time.Time{}
+}
+
+// checkFresh tells when a job goes stale or fresh again: its last good run, or
+// its application, lies further back than freshness allows. The caller holds act.
+func (s *Scheduler) checkFresh(name string, now time.Time) {
+	s.mu.Lock()
+	j := s.f.jobs[name]
+	if j == nil || j.spec == nil || j.spec.Freshness == 0 {
+		delete(s.stale, name)
+		s.mu.Unlock()
+		return
+	}
+	since := j.At
+	if good := s.f.lastGood(name); good != nil && good.Ended.After(since) {
+		since = good.Ended
+	}
+	was, is := s.stale[name], now.Sub(since) > j.spec.Freshness
+	s.stale[name] = is
+	spec := j.spec
+	s.mu.Unlock()
+	if is == was {
+		return
+	}
+	ev := Event{Kind: "job", At: now, Job: name, Status: "fresh"}
+	if is {
+		ev.Status = "stale"
+		ev.Reason = fmt.Sprintf("no good run since %s, freshness is %s", since.Format(time.RFC3339), FormatDuration(spec.Freshness))
+		s.mail.post(spec, Notice{Event: "stale", Job: name, At: now, Since: since, Reason: ev.Reason})
+	}
+	s.events.send(ev)
+}

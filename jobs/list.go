@@ -1,0 +1,221 @@
+package jobs
+
+import (
+	"cmp"
+	"slices"
+	"time"
+)
+
+// Status is a job as people see it.
+type Status struct {
+	Name       string    `json:"job"`
+	State      string    `json:"state"` // active | paused | on request | broken
+	Reason     string    `json:"reason,omitempty"`
+	Trouble    string    `json:"trouble,omitempty"` // why its ticks cannot be decided
+	Schedule   string    `json:"schedule"`
+	Catchup    string    `json:"catchup,omitempty"`
+	Next       time.Time `json:"next,omitzero"`
+	NextDue    time.Time `json:"next_due,omitzero"`
+	Source     string    `json:"source,omitempty"`
+	Root       string    `json:"root,omitempty"`
+	Datasets   []Set     `json:"datasets"`
+	Open       int       `json:"open_runs"`
+	Last       *Brief    `json:"last_run,omitempty"`
+	LastGood   time.Time `json:"last_success,omitzero"`
+	Freshness  string    `json:"freshness,omitempty"`
+	Stale      bool      `json:"stale"`
+	Generation int64     `json:"generation"`
+	Applied    time.Time `json:"applied"`
+	By         string    `json:"by,omitempty"`
+	Text       string    `json:"text,omitempty"` // the job file, in answers about one job
+}
+
+// Brief is a run in one line.
+type Brief struct {
+	Run    string    `json:"run"`
+	Status string    `json:"status"`
+	Tick   time.Time `json:"tick,omitzero"`
+	Rows   int64     `json:"rows"`
+	Ended  time.Time `json:"ended,omitzero"`
+	Reason string    `json:"reason,omitempty"`
+}
+
+// List gives every job by name.
+func (s *Scheduler) List() []Status {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := s.now()
+	out := make([]Status, 0, len(s.f.jobs))
+	for _, name := range sortedKeys(s.f.jobs) {
+		out = append(out, s.status(s.f.jobs[name], now))
+	}
+	return out
+}
+
+// Get gives one job, its file included.
+func (s *Scheduler) Get(name string) (Status, error) {
+	j, err := s.job(name)
+	if err != nil {
+		return Status{}, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	st := s.status(j, s.now())
+	st.Text = j.Text
+	return st, nil
+}
+
+// Spec gives a job's checked file.
+func (s *Scheduler) Spec(name string) (*Spec, error) {
+	j, err := s.job(name)
+	if err != nil {
+		return nil, err
+	}
+	if j.spec == nil {
+		return nil, refuse(ErrInvalid, "job %s no longer reads: %v", name, j.broken)
+	}
+	return j.spec, nil
+}
+
+func (s *Scheduler) status(j *jobState, now time.Time) Status {
+	st := Status{
+		Name: j.Name, State: "active", Reason: j.PauseReason, Trouble: s.trouble[j.Name],
+		Datasets: []Set{}, Generation: j.Generation, Applied: j.At, By: j.By, Stale: s.stale[j.Name],
+	}
+	if j.spec == nil {
+		st.State = "broken"
+		if j.broken != nil {
+			st.Reason = j.broken.Error()
+		}
+		return st
+	}
+	st.Schedule, st.Root = j.spec.Schedule.Describe(), j.spec.Output.Root
+	st.Source = cmp.Or(j.spec.Source.Pattern, orAnd(j.spec.Source.Topics))
+	st.Datasets = s.knownSets(j)
+	if sc := j.spec.Schedule; sc != nil {
+		st.Catchup = sc.Catchup
+		st.Next = sc.Next(latest(j.cursor(), now.Add(-sc.Delay)))
+		st.NextDue = sc.Due(st.Next)
+	} else {
+		st.State = "on request"
+	}
+	if j.Paused {
+		st.State, st.Next, st.NextDue = "paused", time.Time{}, time.Time{}
+	}
+	if j.spec.Freshness > 0 {
+		st.Freshness = FormatDuration(j.spec.Freshness)
+	}
+	runs := s.f.byJob[j.Name]
+	for _, r := range slices.Backward(runs) {
+		if r.Open() {
+			st.Open++
+		}
+	}
+	if n := len(runs); n > 0 {
+		st.Last = brief(runs[n-1])
+	}
+	if good := s.f.lastGood(j.Name); good != nil {
+		st.LastGood = good.Ended
+	}
+	return st
+}
+
+func orAnd(words []string) string {
+	out := ""
+	for i, w := range words {
+		if i > 0 {
+			out += ", "
+		}
+		out += w
+	}
+	return out
+}
+
+func brief(r *Run) *Brief {
+	return &Brief{Run: r.Run, Status: r.Status, Tick: r.Tick, Rows: r.Rows, Ended: r.Ended, Reason: r.Reason}
+}
+
+// knownSets lists a job's data sets without asking its cluster: those of a
+// pattern are the ones that had runs. The caller holds mu.
+func (s *Scheduler) knownSets(j *jobState) []Set {
+	var matched []string
+	if j.spec.Source.Pattern != "" {
+		seen := map[string]bool{}
+		for _, r := range s.f.byJob[j.Name] {
+			if r.Topic != "" && !seen[r.Topic] {
+				seen[r.Topic] = true
+				matched = append(matched, r.Topic)
+			}
+		}
+	}
+	return j.spec.Sets(matched)
+}
+
+// RunFilter picks runs.
+type RunFilter struct {
+	Job    string
+	Status string
+	Tick   time.Time
+	Limit  int // 0 = 50
+}
+
+// Runs lists runs, newest first.
+func (s *Scheduler) Runs(f RunFilter) []*Run {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var all []*Run
+	for name, runs := range s.f.byJob {
+		if f.Job == "" || f.Job == name {
+			all = append(all, runs...)
+		}
+	}
+	sortRuns(all)
+	limit := f.Limit
+	if limit <= 0 {
+		limit = 50
+	}
+	out := make([]*Run, 0, min(limit, len(all)))
+	for _, r := range slices.Backward(all) {
+		if f.Status != "" && r.Status != f.Status || !f.Tick.IsZero() && !r.Tick.Equal(f.Tick) {
+			continue
+		}
+		if out = append(out, r.clone()); len(out) == limit {
+			break
+		}
+	}
+	return out
+}
+
+// Run gives one run.
+func (s *Scheduler) Run(id string) (*Run, error) { return s.run(id) }
+
+func sortRuns(runs []*Run) {
+	slices.SortFunc(runs, func(a, b *Run) int { return cmp.Or(cmp.Compare(a.Seq, b.Seq), cmp.Compare(a.Run, b.Run)) })
+}
+
+// NextTick is a tick to come.
+type NextTick struct {
+	Tick time.Time `json:"tick"`
+	Due  time.Time `json:"due"`
+}
+
+// Next lists the next n ticks of a job.
+func (s *Scheduler) Next(name string, n int) ([]NextTick, error) {
+	spec, err := s.Spec(name)
+	if err != nil {
+		return nil, err
+	}
+	if spec.Schedule == nil {
+		return nil, refuse(ErrInvalid, "job %s has no schedule", name)
+	}
+	return spec.Schedule.NextTicks(s.now(), n), nil
+}
+
+// NextTicks lists the next n ticks that are due after now.
+func (sc *Schedule) NextTicks(now time.Time, n int) []NextTick {
+	out := make([]NextTick, 0, n)
+	for _, t := range sc.Upcoming(now.Add(-sc.Delay), n) {
+		out = append(out, NextTick{Tick: t, Due: sc.Due(t)})
+	}
+	return out
+}

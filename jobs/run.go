@@ -1,0 +1,165 @@
+package jobs
+
+import (
+	"context"
+	"time"
+
+	"sawlog/loader"
+)
+
+// The states of a run. Queued and running are open; the others are ends.
+const (
+	Queued    = "queued"
+	Running   = "running"
+	Committed = loader.StatusCommitted // its rows are in the ledger
+	Covered   = loader.StatusCovered   // nothing was left to load
+	Failed    = loader.StatusFailed
+	Partial   = "partial" // stages are kept: too many bad records, or some tasks failed
+	Cancelled = "cancelled"
+)
+
+// Why a run was made.
+const (
+	ByTick     = "tick"
+	ByHand     = "manual"
+	ByBackfill = "backfill"
+)
+
+// Run is one run of one data set of a job, from queue to end. Its JSON is what
+// people read and what the journal keeps.
+type Run struct {
+	V int `json:"v"`
+	loader.Outcome
+	Dataset   string    `json:"dataset"`
+	Topic     string    `json:"topic,omitempty"`
+	Tick      time.Time `json:"tick,omitzero"`
+	UpTo      time.Time `json:"up_to,omitzero"` // stops before the first record at or after it
+	Kind      string    `json:"kind"`           // tick | manual | backfill
+	Seq       int64     `json:"seq"`            // order in the queue
+	By        string    `json:"by,omitempty"`
+	Reason    string    `json:"reason,omitempty"`
+	Hint      string    `json:"hint,omitempty"`
+	Exit      int       `json:"exit_code"`
+	Attempt   int       `json:"attempt"`
+	AcceptBad bool      `json:"accept_bad,omitempty"`
+	AcceptGap string    `json:"accept_gap,omitempty"`
+	NotBefore time.Time `json:"not_before,omitzero"` // a back-off ends
+	Queued    time.Time `json:"queued,omitzero"`
+	Started   time.Time `json:"started,omitzero"`
+	Ended     time.Time `json:"ended,omitzero"`
+	Phases    []Phase   `json:"phases,omitempty"`
+	Ledger    *int64    `json:"ledger,omitempty"` // number of the record that committed it
+	// Counts of what is worth showing, such as duplicate_keys.
+	Seen map[string]int64 `json:"notes,omitempty"`
+}
+
+// Phase is one stretch of a run.
+type Phase struct {
+	Name string `json:"phase"`
+	MS   int64  `json:"ms"`
+}
+
+// Open tells whether the run has not ended.
+func (r *Run) Open() bool { return r.Status == Queued || r.Status == Running }
+
+// Good tells whether the run did what it was for.
+func (r *Run) Good() bool { return r.Status == Committed || r.Status == Covered }
+
+func (r *Run) clone() *Run {
+	c := *r
+	return &c
+}
+
+// Ask is what a run is to plan.
+type Ask struct {
+	Run       string
+	Kind      loader.Kind
+	Tick      time.Time // zero = none
+	UpTo      time.Time // zero = the last stable offset
+	AcceptGap string
+	By        string
+	Scan      bool // read the log for exact figures
+}
+
+// Planned is a frozen plan.
+type Planned struct {
+	ID      string
+	Plan    *loader.Plan
+	Preview *loader.Preview
+}
+
+// Exec is how a plan is carried out.
+type Exec struct {
+	Run       string
+	AcceptBad bool
+	Progress  func(Progress)
+}
+
+// Progress is a step of a run, as it happens.
+type Progress struct {
+	Phase string               `json:"phase,omitempty"`
+	Task  *loader.TaskProgress `json:"task,omitempty"`
+}
+
+// Runner carries runs out. Each call names a job and one of its data sets.
+type Runner interface {
+	// Topics lists the topics the job's pattern matches.
+	Topics(ctx context.Context, s *Spec) ([]string, error)
+	// Plan freezes a plan, or finds the open one that must be resumed; it writes nothing.
+	Plan(ctx context.Context, s *Spec, set Set, ask Ask) (*Planned, error)
+	// Run carries a plan out and commits it.
+	Run(ctx context.Context, s *Spec, set Set, p *Planned, e Exec) (*loader.Outcome, error)
+	// Committed finds the outcome of a plan in the ledger; nil when it is not committed.
+	Committed(ctx context.Context, s *Spec, set Set, plan string) (*loader.Outcome, error)
+	// Abandon writes a plan off, so that its ranges are free again.
+	Abandon(ctx context.Context, s *Spec, set Set, plan, run, by string) error
+	// View folds the data set's ledger.
+	View(ctx context.Context, s *Spec, set Set) (*View, error)
+}
+
+// View is what a ledger says of the hours of its data set.
+type View struct {
+	Head  int64
+	Hours map[int64]HourFacts // by UTC start, seconds since the epoch
+}
+
+// HourFacts are the facts of one hour.
+type HourFacts struct {
+	Rows, Late, Bytes int64
+	Files             int
+	Sealed            bool
+	SealedIn          int64 // ledger number, when sealed
+}
+
+// Journal keeps keys and values, in order, for good. Append returns once the
+// record is safe; an error means that this process may no longer write.
+type Journal interface {
+	Append(ctx context.Context, key, value []byte) error
+	Replay(ctx context.Context, fn func(key, value []byte) error) error
+}
+
+// Job is a job as the journal keeps it.
+type Job struct {
+	V           int       `json:"v"`
+	Name        string    `json:"name"`
+	Text        string    `json:"text"`
+	Path        string    `json:"path"`
+	By          string    `json:"by,omitempty"`
+	At          time.Time `json:"at"`
+	Generation  int64     `json:"generation"` // counts applies that changed the text
+	Since       time.Time `json:"since"`      // ticks after it are due
+	Paused      bool      `json:"paused"`
+	PauseReason string    `json:"pause_reason,omitempty"`
+}
+
+// Tick is a tick that was decided on.
+type Tick struct {
+	V      int       `json:"v"`
+	Job    string    `json:"job"`
+	Tick   time.Time `json:"tick"`
+	From   time.Time `json:"from,omitzero"` // first of the ticks it stands for
+	Merged int       `json:"merged,omitempty"`
+	Runs   []string  `json:"runs"`
+	At     time.Time `json:"at"`
+	Why    string    `json:"why,omitempty"`
+}

@@ -1,0 +1,488 @@
+package jobs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"sawlog/loader"
+)
+
+const hourly = minimal + "schedule: {every: 1h, delay: 5m}\n"
+
+// to sleeps until the bubble's clock shows a moment after its start, which is
+// midnight UTC, 2000-01-01.
+func to(d time.Duration) {
+	time.Sleep(d - time.Since(time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)))
+	synctest.Wait()
+}
+
+func TestTicksMakeRuns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, time.Minute)
+		defer w.close()
+		a := w.apply(hourly)
+		if a.Change != "created" || a.Catchup.Runs != 0 || !a.NextDue.Equal(at(t, "2000-01-01T01:05:00Z")) {
+			t.Errorf("applied: %+v", a)
+		}
+		to(65*time.Minute + time.Second)
+		if got := w.statuses(); got != "01:00=running" {
+			t.Errorf("at 01:05 got %s", got)
+		}
+		to(3*time.Hour + 7*time.Minute)
+		if got := w.statuses(); got != "01:00=committed 02:00=committed 03:00=committed" {
+			t.Errorf("got %s", got)
+		}
+		r, err := w.s.Run("pageviews-hourly-20000101T030000Z")
+		if err != nil || r.Rows != 3600 || r.Ledger == nil || *r.Ledger != 2 || r.Kind != ByTick || len(r.Phases) != 2 || r.Phases[1].MS != 60000 {
+			t.Errorf("got %+v, %v", r, err)
+		}
+		if b := w.apply(hourly); b.Change != "unchanged" {
+			t.Errorf("applying the same file: %+v", b)
+		}
+	})
+}
+
+func TestCatchup(t *testing.T) {
+	tests := []struct {
+		policy, promised, want string
+		runs                   int
+	}{
+		{"missing", "active", "01:00=committed 02:00=committed 03:00=committed 04:00=committed", 4},
+		{"latest", "active", "04:00=committed", 1},
+		{"none", "paused", "", 0},
+	}
+	for _, tt := range tests {
+		t.Run(tt.policy, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t, time.Minute)
+				defer func() { w.close() }()
+				w.apply(strings.Replace(hourly, "5m}", "5m, catchup: "+tt.policy+"}", 1))
+				w.close()
+				to(4*time.Hour + 30*time.Minute)
+				// Said before it is made.
+				w.journal = w.journal.reopened()
+				w.open()
+				to(4*time.Hour + 40*time.Minute)
+				if got := w.statuses(); got != tt.want {
+					t.Errorf("got  %s\nwant %s", got, tt.want)
+				}
+				st, err := w.s.Get("pageviews-hourly")
+				if err != nil || st.State != tt.promised {
+					t.Errorf("state %q (%s), %v", st.State, st.Reason, err)
+				}
+				if tt.policy != "none" {
+					return
+				}
+				c, err := w.s.Resume(t.Context(), "pageviews-hourly")
+				if err != nil || c.Runs != 0 || c.Ticks != 4 {
+					t.Errorf("resume: %+v, %v", c, err)
+				}
+				to(5*time.Hour + 10*time.Minute)
+				if got := w.statuses(); got != "05:00=committed" {
+					t.Errorf("after resume got %s", got)
+				}
+				if got := w.runner.l.covered["pageviews-hourly"]; got.Before(at(t, "2000-01-01T05:05:00Z")) {
+					t.Errorf("the missed ticks' offsets were skipped: covered to %v", got)
+				}
+			})
+		})
+	}
+}
+
+func TestMissedTicksAreBoundedButTheLast(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, time.Minute)
+		defer func() { w.close() }()
+		w.apply(hourly)
+		if err := w.s.Pause(t.Context(), "pageviews-hourly", "ann", "maintenance"); err != nil {
+			t.Fatal(err)
+		}
+		to(3*time.Hour + 30*time.Minute)
+		c, err := w.s.Resume(t.Context(), "pageviews-hourly")
+		if err != nil || c.Runs != 3 {
+			t.Fatalf("resume says %+v, %v", c, err)
+		}
+		to(3*time.Hour + 40*time.Minute)
+		runs := w.s.Runs(RunFilter{})
+		if len(runs) != 3 || !runs[2].UpTo.Equal(at(t, "2000-01-01T01:00:00Z")) || !runs[0].UpTo.IsZero() {
+			t.Errorf("got %+v", w.statuses())
+		}
+		if runs[2].Rows != 3600 || runs[1].Rows != 3600 {
+			t.Errorf("rows %d, %d", runs[2].Rows, runs[1].Rows)
+		}
+	})
+}
+
+func TestRetriesBackOffThenFail(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, time.Second)
+		defer w.close()
+		w.runner.fail = func(run string, try int) error {
+			if strings.HasSuffix(run, "T010000Z") {
+				return &loader.Error{Code: loader.ExitUnavailable, Msg: "no brokers", Hint: "start one"}
+			}
+			return nil
+		}
+		w.apply(hourly)
+		to(65*time.Minute + 5*time.Second)
+		r := w.s.Runs(RunFilter{})[0]
+		if r.Status != Queued || r.Attempt != 1 || r.Reason != "no brokers" || r.NotBefore.Sub(r.Started) != 11*time.Second {
+			t.Errorf("after one attempt: %+v", r)
+		}
+		to(90 * time.Minute)
+		r = w.s.Runs(RunFilter{})[0]
+		if r.Status != Failed || r.Attempt != 4 || r.Exit != 6 || r.Hint != "start one" {
+			t.Errorf("after all: %+v", r)
+		}
+		to(2*time.Hour + 10*time.Minute)
+		if got := w.statuses(); got != "01:00=failed 02:00=committed" {
+			t.Errorf("the next tick goes on: %s", got)
+		}
+		w.runner.fail = nil
+		if _, err := w.s.Retry(t.Context(), r.Run, "ann", false, ""); err != nil {
+			t.Fatal(err)
+		}
+		to(2*time.Hour + 20*time.Minute)
+		if got, _ := w.s.Run(r.Run); !got.Good() {
+			t.Errorf("after retry: %+v", got)
+		}
+	})
+}
+
+func TestTooManyBadRecordsThenAccepted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, time.Second)
+		defer w.close()
+		w.runner.fail = func(string, int) error { return &loader.Error{Code: loader.ExitPartial, Msg: "7 bad records"} }
+		w.apply(minimal)
+		runs, err := w.s.Trigger(t.Context(), Trigger{Job: "pageviews-hourly", By: "ann"})
+		if err != nil || len(runs) != 1 {
+			t.Fatal(runs, err)
+		}
+		to(time.Minute)
+		r, _ := w.s.Run(runs[0].Run)
+		if r.Status != Partial || r.Exit != 7 || r.Attempt != 1 || !strings.Contains(r.Hint, "--accept-bad") {
+			t.Fatalf("got %+v", r)
+		}
+		if _, err := w.s.Retry(t.Context(), r.Run, "ann", true, ""); err != nil {
+			t.Fatal(err)
+		}
+		to(2 * time.Minute)
+		if r, _ = w.s.Run(r.Run); r.Status != Committed || !r.AcceptBad {
+			t.Errorf("got %+v", r)
+		}
+	})
+}
+
+func TestTimeout(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, time.Hour)
+		defer w.close()
+		w.apply(minimal + "run: {timeout: 10m, retries: 0}\n")
+		if _, err := w.s.Trigger(t.Context(), Trigger{Job: "pageviews-hourly"}); err != nil {
+			t.Fatal(err)
+		}
+		to(11 * time.Minute)
+		r := w.s.Runs(RunFilter{})[0]
+		if r.Status != Failed || r.Reason != "timed out after 10m" || r.Exit != 6 {
+			t.Errorf("got %+v", r)
+		}
+	})
+}
+
+func TestCancel(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, time.Hour)
+		defer w.close()
+		w.apply(minimal)
+		first, err := w.s.Trigger(t.Context(), Trigger{Job: "pageviews-hourly"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		second, err := w.s.Trigger(t.Context(), Trigger{Job: "pageviews-hourly"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		to(time.Minute)
+		if r, err := w.s.Cancel(t.Context(), second[0].Run, "ann"); err != nil || r.Status != Cancelled || r.Reason != "cancelled by ann" {
+			t.Errorf("queued: %+v, %v", r, err)
+		}
+		r, err := w.s.Cancel(t.Context(), first[0].Run, "ann")
+		if err != nil || r.Status != Cancelled || r.Exit != 130 {
+			t.Errorf("running: %+v, %v", r, err)
+		}
+		if p := w.runner.l.plans[r.Plan]; p == nil || !p.abandoned {
+			t.Errorf("the plan is not abandoned: %+v", p)
+		}
+		_, err = w.s.Cancel(t.Context(), r.Run, "ann")
+		if !errors.Is(err, ErrConflict) {
+			t.Errorf("twice: %v", err)
+		}
+	})
+}
+
+func TestTriggerWindow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, time.Second)
+		defer w.close()
+		w.apply(strings.Replace(hourly, "5m}", "5m, catchup: none}", 1))
+		if err := w.s.Pause(t.Context(), "pageviews-hourly", "", "x"); err != nil {
+			t.Fatal(err)
+		}
+		to(5 * time.Hour)
+		runs, err := w.s.Trigger(t.Context(), Trigger{Job: "pageviews-hourly", From: at(t, "2000-01-01T02:00:00Z"), To: at(t, "2000-01-01T04:00:00Z")})
+		if err != nil || len(runs) != 2 {
+			t.Fatal(runs, err)
+		}
+		to(5*time.Hour + time.Minute)
+		if got := w.statuses(); got != "02:00=committed 03:00=committed" {
+			t.Errorf("got %s", got)
+		}
+		if got := w.runner.l.covered["pageviews-hourly"]; !got.Equal(at(t, "2000-01-01T03:00:00Z")) {
+			t.Errorf("covered to %v", got)
+		}
+		w.apply(strings.NewReplacer("pageviews-hourly", "plain", "/pageviews}", "/plain}").Replace(minimal))
+		if _, err := w.s.Trigger(t.Context(), Trigger{Job: "plain", From: at(t, "2000-01-01T02:00:00Z"), To: at(t, "2000-01-01T04:00:00Z")}); !errors.Is(err, ErrInvalid) {
+			t.Errorf("a window without a schedule: %v", err)
+		}
+	})
+}
+
+func TestBackfill(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, time.Second)
+		defer w.close()
+		w.runner.fail = func(run string, _ int) error {
+			if strings.Contains(run, "T010000Z") {
+				return &loader.Error{Code: loader.ExitConflict, Msg: "no"}
+			}
+			return nil
+		}
+		w.apply(hourly)
+		to(2*time.Hour + 10*time.Minute)
+		ask := Backfill{Job: "pageviews-hourly", From: at(t, "1999-12-31T22:00:00Z"), To: at(t, "2000-01-01T03:00:00Z"), DryRun: true}
+		b, err := w.s.Backfill(t.Context(), ask)
+		if err != nil || b.Runs != 3 || len(b.Ticks) != 5 {
+			t.Fatalf("missing: %+v, %v", b, err)
+		}
+		ask.Only, ask.DryRun = OnlyFailed, false
+		w.runner.fail = nil
+		if b, err = w.s.Backfill(t.Context(), ask); err != nil || b.Runs != 1 || b.Ticks[3].Action != "retry" {
+			t.Fatalf("failed: %+v, %v", b, err)
+		}
+		to(2*time.Hour + 20*time.Minute)
+		if got := w.statuses(); got != "02:00=committed 01:00=committed" {
+			t.Errorf("got %s", got)
+		}
+	})
+}
+
+func TestApplyRefusesTwoWritersOfOneRoot(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, time.Second)
+		defer w.close()
+		w.apply(minimal)
+		_, err := w.s.Apply(t.Context(), []byte(strings.Replace(minimal, "hourly", "daily", 1)), "j.yaml", "", false)
+		if !errors.Is(err, ErrConflict) {
+			t.Errorf("got %v", err)
+		}
+	})
+}
+
+func TestDeleteForgets(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, time.Minute)
+		defer func() { w.close() }()
+		w.apply(hourly)
+		to(65*time.Minute + 10*time.Second)
+		if err := w.s.Delete(t.Context(), "pageviews-hourly"); !errors.Is(err, ErrConflict) {
+			t.Errorf("while a run goes on: %v", err)
+		}
+		to(70 * time.Minute)
+		if err := w.s.Delete(t.Context(), "pageviews-hourly"); err != nil {
+			t.Fatal(err)
+		}
+		w.restart()
+		if jobs, runs := w.s.List(), w.s.Runs(RunFilter{}); len(jobs) != 0 || len(runs) != 0 {
+			t.Errorf("after a restart: %v, %v", jobs, runs)
+		}
+		if _, err := w.s.Get("pageviews-hourly"); !errors.Is(err, ErrNotFound) {
+			t.Errorf("get: %v", err)
+		}
+	})
+}
+
+func TestSeparateTopicsRunSideBySide(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, time.Minute)
+		defer w.close()
+		w.runner.topics = []string{"v.a", "v.b", "v.c"}
+		w.apply("name: views\nsource: {pattern: '^v'}\noutput: {root: 'file:///w/{topic}'}\nschedule: {every: 1h}\nrun: {max_active: 2}\n")
+		to(time.Hour + 10*time.Second)
+		running := w.s.Runs(RunFilter{Status: Running})
+		queued := w.s.Runs(RunFilter{Status: Queued})
+		if len(running) != 2 || len(queued) != 1 {
+			t.Errorf("%d running, %d queued: want max_active 2 of 3", len(running), len(queued))
+		}
+		to(time.Hour + 3*time.Minute)
+		if got := w.runner.l.covered["views.v.c"]; got.IsZero() {
+			t.Errorf("views.v.c was not loaded: %s", w.statuses())
+		}
+	})
+}
+
+func TestHistoryIsBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, time.Second)
+		defer func() { w.close() }()
+		w.close()
+		s, err := Open(context.Background(), Config{Journal: w.journal, Runner: w.runner, Keep: 5})
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.s = s
+		w.apply(hourly)
+		to(20*time.Hour + 30*time.Minute)
+		if runs := w.s.Runs(RunFilter{}); len(runs) != 5 {
+			t.Errorf("%d runs kept", len(runs))
+		}
+		live := map[string]bool{}
+		for _, r := range w.journal.records {
+			live[string(r[0])] = r[1] != nil
+		}
+		n := 0
+		for _, alive := range live {
+			if alive {
+				n++
+			}
+		}
+		if n > 1+5+6 {
+			t.Errorf("%d live records in the journal", n)
+		}
+		w.restart()
+		to(21*time.Hour + 30*time.Minute)
+		if got := w.runner.l.runs; len(got) != 21 {
+			t.Errorf("%d ticks ran, want 21", len(got))
+		}
+	})
+}
+
+func TestStale(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, time.Second)
+		defer w.close()
+		feed, cancel := w.s.Subscribe()
+		defer cancel()
+		w.runner.fail = func(string, int) error { return &loader.Error{Code: loader.ExitConflict, Msg: "no"} }
+		w.apply(hourly + "freshness: 90m\n")
+		to(2 * time.Hour)
+		st, _ := w.s.Get("pageviews-hourly")
+		if !st.Stale {
+			t.Errorf("not stale: %+v", st)
+		}
+		w.runner.fail = nil
+		to(2*time.Hour + 10*time.Minute)
+		if st, _ = w.s.Get("pageviews-hourly"); st.Stale {
+			t.Errorf("still stale: %+v", st)
+		}
+		seen := map[string]bool{}
+		for len(feed) > 0 {
+			ev := <-feed
+			seen[ev.Kind+" "+ev.Status] = true
+		}
+		for _, want := range []string{"job applied", "job stale", "job fresh", "run queued", "run running", "run failed", "run committed", "hour ", "task "} {
+			if !seen[want] {
+				t.Errorf("no event %q in %v", want, seen)
+			}
+		}
+	})
+}
+
+func TestSlowSubscriberIsCutOff(t *testing.T) {
+	var e events
+	feed, cancel := e.subscribe()
+	defer cancel()
+	for range eventBuffer + 1 {
+		e.send(Event{Kind: "run"})
+	}
+	n := 0
+	for range feed {
+		n++
+	}
+	if n != eventBuffer {
+		t.Errorf("%d events before the cut", n)
+	}
+}
+
+// Every append of a busy day is a place to die, with the record safe or not.
+// After the restart every tick has exactly one commit and no second is loaded
+// twice or left out.
+func TestKilledAtEveryAppend(t *testing.T) {
+	for _, policy := range []string{"missing", "latest"} {
+		for _, keep := range []bool{false, true} {
+			for die := 2; ; die++ {
+				done := false
+				synctest.Test(t, func(t *testing.T) { done = dieOnce(t, policy, keep, die) })
+				if done {
+					if die < 15 {
+						t.Fatalf("only %d appends were tried", die)
+					}
+					break
+				}
+			}
+		}
+	}
+}
+
+// dieOnce tells whether the life ended before the append it was to die at.
+func dieOnce(t *testing.T, policy string, keep bool, die int) (lived bool) {
+	where := fmt.Sprintf("%s, append %d safe=%v", policy, die, keep)
+	w := newWorld(t, 3*time.Minute)
+	defer func() { w.close() }()
+	w.journal.dieAt, w.journal.keep = die, keep
+	w.runner.fail = func(run string, try int) error {
+		if strings.HasSuffix(run, "T020000Z") && try == 1 {
+			return &loader.Error{Code: loader.ExitUnavailable, Msg: "once"}
+		}
+		return nil
+	}
+	w.apply(strings.Replace(hourly, "5m}", "5m, catchup: "+policy+"}", 1))
+	to(3*time.Hour + 30*time.Minute)
+	select {
+	case err := <-w.s.Failed():
+		if !errors.Is(err, errDead) {
+			t.Errorf("%s: failed with %v", where, err)
+		}
+	default:
+		lived = true
+	}
+	w.restart()
+	to(5*time.Hour + 30*time.Minute)
+	l := w.runner.l
+	for run, n := range l.runs {
+		if n != 1 {
+			t.Errorf("%s: run %s committed %d times", where, run, n)
+		}
+	}
+	if got := l.covered["pageviews-hourly"]; got.Before(at(t, "2000-01-01T05:05:00Z")) {
+		t.Errorf("%s: covered only to %v", where, got)
+	}
+	ticks := map[string]int{}
+	for _, r := range w.s.Runs(RunFilter{Limit: 100}) {
+		if !r.Good() {
+			t.Errorf("%s: run %s is %s: %s", where, r.Run, r.Status, r.Reason)
+		}
+		ticks[r.Tick.Format("15")]++
+	}
+	for _, tick := range []string{"01", "02", "03", "04", "05"} {
+		if ticks[tick] > 1 || ticks[tick] == 0 && policy == "missing" {
+			t.Errorf("%s: tick %s has %d runs (%s)", where, tick, ticks[tick], w.statuses())
+		}
+	}
+	return lived
+}
