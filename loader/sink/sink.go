@@ -91,24 +91,8 @@ func Clean(name string) error {
 	return nil
 }
 
-// Replace gives name new bytes in one step: a reader sees the old file or the
-// new one, whole. temp is a free path on the same sink, in a folder that exists.
-func Replace(s Sink, temp, name string, data []byte) error {
-	if err := write(s, temp, data); err != nil {
-		_ = s.Remove(temp) // it may not be there; the error above says enough
-		return err
-	}
-	if err := s.Sync(temp); err != nil {
-		return err
-	}
-	if err := s.Rename(temp, name); err != nil {
-		_ = s.Remove(temp) // the rename's error is the one to report
-		return err
-	}
-	return s.Sync(name)
-}
-
-func write(s Sink, name string, data []byte) error {
+// Write makes a new file of data. Nothing is durable yet.
+func Write(s Sink, name string, data []byte) error {
 	w, err := s.Create(name)
 	if err != nil {
 		return err

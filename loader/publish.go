@@ -1,0 +1,331 @@
+package loader
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"path"
+	"slices"
+
+	"sawlog/loader/sink"
+)
+
+// Publish looks for new records and finishes what the last one began: its files
+// are moved to their final paths and its hours marked. Anyone may do it, at any
+// time, more than once.
+func (l *Ledger) Publish(ctx context.Context) error {
+	if _, err := l.refresh(ctx); err != nil {
+		return err
+	}
+	return l.settle(ctx)
+}
+
+// settle publishes and marks the head, unless that is known to be done. Only
+// the head can be unfinished, since a record is written after the one before it
+// was published (L2).
+func (l *Ledger) settle(ctx context.Context) error {
+	if l.head == nil || l.settled == l.fold.Head {
+		return nil
+	}
+	done := false
+	if l.wrote != l.fold.Head {
+		if err := l.secure(l.fold.Head); err != nil {
+			return err
+		}
+		var err error
+		if done, err = l.marked(l.head); err != nil {
+			return err
+		}
+	}
+	if !done {
+		if err := l.publishHead(ctx); err != nil {
+			return err
+		}
+		if err := l.mark(ctx, hoursOf(l.fold, l.fold.Head)); err != nil {
+			return err
+		}
+	}
+	l.settled = l.fold.Head
+	l.writeCheckpoint()
+	return nil
+}
+
+// publishHead publishes the head. A head that was overtaken meanwhile was
+// published by whoever did so; then it is the turn of the new one.
+func (l *Ledger) publishHead(ctx context.Context) error {
+	for {
+		n := l.fold.Head
+		if err := l.publish(ctx); err != nil {
+			return err
+		}
+		if l.fold.Head == n {
+			return nil
+		}
+		if err := l.secure(l.fold.Head); err != nil {
+			return err
+		}
+	}
+}
+
+// hoursOf lists the hours a record touched.
+func hoursOf(f *Fold, number int64) map[int64]bool {
+	hours := map[int64]bool{}
+	for key, h := range f.Hours {
+		if _, touched := slices.BinarySearch(h.Touched, number); touched {
+			hours[key] = true
+		}
+	}
+	return hours
+}
+
+// publish moves the head's files to where they belong.
+func (l *Ledger) publish(ctx context.Context) error {
+	rec := l.head
+	if err := l.retire(rec); err != nil {
+		return err
+	}
+	folders := map[string]bool{}
+	var lost []*File
+	for i := range rec.Files {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		file := &rec.Files[i]
+		placed, err := l.place(rec, file)
+		if err != nil {
+			return err
+		}
+		if !placed {
+			lost = append(lost, file)
+			continue
+		}
+		folders[path.Dir(file.Path)] = true
+		if err := l.fault(AfterFile + FaultPoint(file.Path)); err != nil {
+			return err
+		}
+	}
+	if len(lost) > 0 {
+		overtaken, err := l.remakeLost(ctx, rec, lost)
+		if err != nil || overtaken {
+			return err
+		}
+		for _, file := range lost {
+			folders[path.Dir(file.Path)] = true
+		}
+	}
+	// Folders of files found in place are synced as well: whoever moved them may
+	// have died before it did so.
+	if err := l.sink.Sync(slices.Sorted(maps.Keys(folders))...); err != nil {
+		return sinkError(fmt.Sprintf("record %d is committed, its files could not be made durable", rec.Number), err)
+	}
+	return l.fault(AfterPublish)
+}
+
+// place moves one staged file to its final path; false = neither is there.
+func (l *Ledger) place(rec *Record, file *File) (placed bool, err error) {
+	switch _, err := l.sink.Stat(file.Path); {
+	case err == nil:
+		return l.settlePlace(rec, file)
+	case !errors.Is(err, sink.ErrNotExist):
+		return false, sinkError("publish "+file.Path, err)
+	}
+	if err := l.sink.MkdirAll(path.Dir(file.Path)); err != nil {
+		return false, sinkError("publish "+file.Path, err)
+	}
+	switch err := l.sink.Rename(file.Stage, file.Path); {
+	case err == nil:
+		return true, nil
+	case !errors.Is(err, sink.ErrNotExist):
+		return false, sinkError("publish "+file.Path, err)
+	}
+	// Another publisher may have moved it between the two calls.
+	switch _, err := l.sink.Stat(file.Path); {
+	case err == nil:
+		return l.settlePlace(rec, file)
+	case errors.Is(err, sink.ErrNotExist):
+		return false, nil
+	default:
+		return false, sinkError("publish "+file.Path, err)
+	}
+}
+
+// settlePlace deals with a final path that is taken: by the right bytes, which
+// is done; by the bytes an amend record replaces; or by something else, which
+// nobody but a rerun may touch.
+func (l *Ledger) settlePlace(rec *Record, file *File) (bool, error) {
+	problem, err := l.checkFile(file.Path, file)
+	if err != nil && !errors.Is(err, sink.ErrNotExist) {
+		return false, sinkError("publish "+file.Path, err)
+	}
+	if err == nil && problem == "" {
+		return true, nil
+	}
+	if rec.Kind == Amend {
+		switch err := l.sink.Rename(file.Stage, file.Path); {
+		case err == nil:
+			return true, nil
+		case errors.Is(err, sink.ErrNotExist):
+			return false, nil
+		default:
+			return false, sinkError("publish "+file.Path, err)
+		}
+	}
+	e := fail(ExitMismatch, "%s: the final path is taken by other bytes than record %d committed: it %s", file.Path, rec.Number, problem)
+	return false, e.hint("see what put the file there and move it away, or let `sawlog rerun %s` replace exactly this path", rec.Run)
+}
+
+// retire moves the files a record retires out of the way, in the order that
+// makes each step repeatable: no reader trusts the hour, no late publisher can
+// bring a file back, then the files go (L4).
+func (l *Ledger) retire(rec *Record) error {
+	if len(rec.Retires) == 0 {
+		return nil
+	}
+	folders := map[string]bool{}
+	for _, name := range rec.Retires {
+		folders[path.Dir(name)] = true
+	}
+	for _, dir := range slices.Sorted(maps.Keys(folders)) {
+		if err := l.sink.Remove(SuccessPath(dir)); err != nil && !errors.Is(err, sink.ErrNotExist) {
+			return sinkError("retire", err)
+		}
+	}
+	if err := l.dropRetiredStages(rec); err != nil {
+		return err
+	}
+	for _, name := range rec.Retires {
+		to := RetiredPath(rec.Number, name)
+		if err := l.sink.MkdirAll(path.Dir(to)); err != nil {
+			return sinkError("retire "+name, err)
+		}
+		if err := l.sink.Rename(name, to); err != nil && !errors.Is(err, sink.ErrNotExist) {
+			return sinkError("retire "+name, err)
+		}
+		folders[path.Dir(to)] = true
+		if err := l.fault(AfterRetireOne + FaultPoint(name)); err != nil {
+			return err
+		}
+	}
+	present := slices.DeleteFunc(slices.Sorted(maps.Keys(folders)), func(dir string) bool {
+		_, err := l.sink.Stat(dir)
+		return errors.Is(err, sink.ErrNotExist)
+	})
+	return sinkError("retire", l.sink.Sync(present...))
+}
+
+// dropRetiredStages deletes the stage folders of the splits whose files a
+// record retires: those they were staged in, and those a rerun makes.
+func (l *Ledger) dropRetiredStages(rec *Record) error {
+	stages := map[string]bool{}
+	for _, name := range rec.Retires {
+		gone := l.fold.Retired[name]
+		if planID, split, ok := stageOf(gone.Stage); ok {
+			stages[StageDir(planID, split)], stages[StageDir(gone.Plan, split)] = true, true
+		}
+	}
+	for _, dir := range slices.Sorted(maps.Keys(stages)) {
+		if err := l.sink.RemoveAll(dir); err != nil {
+			return sinkError("retire", err)
+		}
+	}
+	return nil
+}
+
+// remakeLost makes files again whose stage and final path are both gone, from
+// the plan. Attempt folders are made first, then the head is read, and the
+// files are placed only while they are visible in that fold (L3); overtaken
+// says that another record came meanwhile.
+func (l *Ledger) remakeLost(ctx context.Context, rec *Record, lost []*File) (overtaken bool, err error) {
+	results, err := l.remakeFiles(ctx, rec, lost)
+	if err != nil {
+		return false, err
+	}
+	if err := l.fault(BeforeRestore); err != nil {
+		return false, err
+	}
+	if overtaken, err = l.refresh(ctx); err != nil || overtaken {
+		return overtaken, err
+	}
+	for _, file := range lost {
+		made := results[file.Path]
+		if made == nil || made.SHA256 != file.SHA256 {
+			e := fail(ExitMismatch, "%s of record %d is lost, and the log no longer gives its bytes", file.Path, rec.Number)
+			return false, e.hint("restore the file from a copy of the data set")
+		}
+		if err := l.sink.Rename(made.Stage, file.Path); err != nil {
+			return false, sinkError("publish "+file.Path, err)
+		}
+	}
+	return false, nil
+}
+
+// remakeFiles carries out again the splits of files of one record, and makes
+// what they bring durable. The answer is by final path.
+func (l *Ledger) remakeFiles(ctx context.Context, rec *Record, files []*File) (map[string]*File, error) {
+	splits := map[int]bool{}
+	for _, file := range files {
+		_, split, _ := stageOf(file.Stage)
+		splits[split] = true
+	}
+	results, err := l.remake(ctx, rec.Plan, rec.Profile, slices.Sorted(maps.Keys(splits)), fmt.Sprintf("files of record %d are lost", rec.Number))
+	if err != nil {
+		return nil, err
+	}
+	made := map[string]*File{}
+	for _, r := range results {
+		for i := range r.Files {
+			made[r.Files[i].Path] = &r.Files[i]
+		}
+	}
+	return made, nil
+}
+
+// remake runs splits of a plan again and makes what they staged durable.
+func (l *Ledger) remake(ctx context.Context, planID string, profile int, splits []int, because string) ([]*Result, error) {
+	p, err := l.ReadPlan(ctx, planID)
+	if err != nil {
+		return nil, err
+	}
+	if profile != 0 {
+		p.Writer.Profile = profile
+	}
+	if l.c.Remake == nil {
+		return nil, fail(ExitMismatch, "splits %v of plan %s must be made again (%s), and there is nothing here to do it", splits, planID, because)
+	}
+	l.c.Logger.Info("splits are made again", "plan", planID, "splits", splits, "because", because)
+	results, err := l.c.Remake(ctx, RemakeAsk{PlanID: planID, Plan: p, Splits: splits, Because: because})
+	if err != nil {
+		return nil, err
+	}
+	due := map[int]bool{}
+	for _, n := range splits {
+		due[n] = true
+	}
+	var names []string
+	for _, r := range results {
+		if !due[r.Split] || r.Split >= len(p.Splits) {
+			return nil, fail(ExitMismatch, "split %d of plan %s was made, nobody asked for it or it came twice", r.Split, planID)
+		}
+		delete(due, r.Split)
+		s := &p.Splits[r.Split]
+		if err := checkContent(p, s.StagePlan(planID), s, r); err != nil {
+			return nil, &Error{Code: ExitMismatch, Msg: fmt.Sprintf("split %d of plan %s, made again", r.Split, planID), Err: err}
+		}
+		for i := range r.Files {
+			file := &r.Files[i]
+			problem, err := l.checkFile(file.Stage, file)
+			if err == nil && problem != "" {
+				err = errors.New(problem)
+			}
+			if err != nil {
+				return nil, sinkError("staged file "+file.Stage, err)
+			}
+			names = append(names, file.Stage)
+		}
+	}
+	if len(due) > 0 {
+		return nil, fail(ExitFailed, "splits %v of plan %s were asked for and not made", slices.Sorted(maps.Keys(due)), planID)
+	}
+	return results, sinkError("staged files could not be made durable", l.sink.Sync(names...))
+}

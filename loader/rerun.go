@@ -1,0 +1,279 @@
+package loader
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"path"
+	"slices"
+	"sync"
+
+	"sawlog/formats/parquet"
+	"sawlog/loader/sink"
+)
+
+// RerunReport says what a rerun found: the same plan gives the same bytes, or
+// nothing is written.
+type RerunReport struct {
+	Run       string      `json:"run"`
+	Plan      string      `json:"plan"`
+	Number    int64       `json:"number"` // ledger record of the run
+	Identical int64       `json:"identical"`
+	Restored  int64       `json:"restored"`
+	Changed   int64       `json:"changed"`
+	Retired   int64       `json:"retired"`
+	Files     []RerunFile `json:"files"`
+}
+
+// RerunFile is what became of one file of the run.
+type RerunFile struct {
+	Path      string `json:"path"`
+	State     string `json:"state"` // identical | restored | changed | retired
+	Want      string `json:"want"`  // sha256 of the ledger
+	Got       string `json:"got,omitempty"`
+	RetiredBy *int64 `json:"retired_by,omitempty"`
+	stage     string
+}
+
+// The states of a file after a rerun.
+const (
+	RerunIdentical = "identical" // made again with the bytes that are there
+	RerunRestored  = "restored"  // was missing or damaged and is back
+	RerunChanged   = "changed"   // the log gives other bytes now; refused
+	RerunRetired   = "retired"   // replaced by a later record, never made again
+)
+
+// Rerun carries out the plan of a committed run again (what is a run id, plan id
+// or record number), all of it that is visible still. Files whose bytes come out
+// as the ledger has them are put back where they are missing or damaged. If any
+// comes out otherwise nothing is written at all, and the error is exit 8; the
+// report comes with it.
+func (l *Ledger) Rerun(ctx context.Context, what string) (*RerunReport, error) {
+	if err := l.Publish(ctx); err != nil && (ExitCode(err) != ExitMismatch || isRecordError(err)) {
+		return nil, err // a final path that holds other bytes is what a rerun mends
+	}
+	ref, err := l.fold.Lookup(what)
+	if err != nil {
+		return nil, err
+	}
+	rec, _, err := readRecord(l.sink, ref.Number)
+	if err != nil {
+		return nil, err
+	}
+	if rec.Kind == Compact || len(rec.Files) == 0 {
+		return nil, fail(ExitConflict, "record %d (%s) loaded nothing from the log: there is nothing to run again", rec.Number, rec.Kind)
+	}
+	report := &RerunReport{Run: rec.Run, Plan: rec.Plan, Number: rec.Number, Files: []RerunFile{}}
+	splits, profile, err := l.rerunSplits(rec)
+	if err != nil {
+		return nil, err
+	}
+	made := map[string]*File{}
+	if len(splits) > 0 {
+		results, err := l.remake(ctx, rec.Plan, profile, splits, "rerun of "+rec.Run)
+		if err != nil {
+			return nil, err
+		}
+		defer l.dropAttempts(results)
+		for _, r := range results {
+			for i := range r.Files {
+				made[r.Files[i].Path] = &r.Files[i]
+			}
+		}
+	}
+	if err := l.fault(BeforeRestore); err != nil {
+		return nil, err
+	}
+	// The attempts were made first; only what the head shows now counts (L3).
+	if _, err := l.refresh(ctx); err != nil {
+		return nil, err
+	}
+	if err := l.compare(rec, made, report); err != nil {
+		return nil, err
+	}
+	if report.Changed > 0 {
+		e := fail(ExitMismatch, "%d of %d files of run %s come out with other bytes: the log has changed since (compaction, retention), or the writer has; nothing was written",
+			report.Changed, len(report.Files), report.Run)
+		return report, e.hint("`sawlog backfill JOB --only all` loads the present content in place of the old")
+	}
+	return report, l.restore(ctx, rec, report)
+}
+
+// rerunSplits lists the splits of a record that have a visible file, and the
+// writer profile to make them with; 0 = the plan's.
+func (l *Ledger) rerunSplits(rec *Record) (splits []int, profile int, err error) {
+	due := map[int]bool{}
+	profiles := map[int]bool{}
+	for i := range rec.Files {
+		v := l.fold.Files[rec.Files[i].Path]
+		if v == nil || v.Number != rec.Number && v.Amended != rec.Number {
+			continue
+		}
+		due[v.Split] = true
+		profiles[v.Profile] = true
+	}
+	if len(profiles) > 1 {
+		return nil, 0, fail(ExitConflict, "files of run %s have different writer profiles: amend the rest first", rec.Run)
+	}
+	for p := range profiles {
+		profile = p
+	}
+	if profile > parquet.Profile {
+		return nil, 0, fail(ExitConflict, "run %s was amended to writer profile %d, this binary knows %d", rec.Run, profile, parquet.Profile)
+	}
+	return slices.Sorted(maps.Keys(due)), profile, nil
+}
+
+// compare holds the files made against the ledger's and those on disk.
+func (l *Ledger) compare(rec *Record, made map[string]*File, report *RerunReport) error {
+	for i := range rec.Files {
+		name := rec.Files[i].Path
+		file := RerunFile{Path: name, Want: rec.Files[i].SHA256}
+		v := l.fold.Files[name]
+		got := made[name]
+		delete(made, name)
+		switch {
+		case v == nil:
+			gone := l.fold.Retired[name].Number
+			file.State, file.RetiredBy = RerunRetired, &gone
+			report.Retired++
+		case got == nil:
+			file.State, file.Want = RerunChanged, v.SHA256
+			report.Changed++
+		case got.SHA256 != v.SHA256:
+			file.State, file.Want, file.Got = RerunChanged, v.SHA256, got.SHA256
+			report.Changed++
+		default:
+			file.State, file.Want, file.Got, file.stage = RerunIdentical, v.SHA256, got.SHA256, got.Stage
+			problem, err := l.checkFile(name, &v.File)
+			if err != nil && sink.ClassOf(err) != sink.Permanent {
+				return sinkError("rerun", err)
+			}
+			if err != nil || problem != "" {
+				file.State = RerunRestored
+				report.Restored++
+			} else {
+				report.Identical++
+			}
+		}
+		report.Files = append(report.Files, file)
+	}
+	for _, name := range slices.Sorted(maps.Keys(made)) { // a file the run did not have
+		report.Files = append(report.Files, RerunFile{Path: name, State: RerunChanged, Got: made[name].SHA256})
+		report.Changed++
+	}
+	return nil
+}
+
+// restore puts back what compare found missing or damaged.
+func (l *Ledger) restore(ctx context.Context, rec *Record, report *RerunReport) error {
+	folders := map[string]bool{}
+	for i := range report.Files {
+		file := &report.Files[i]
+		if file.State != RerunRestored {
+			continue
+		}
+		dir := path.Dir(file.Path)
+		if err := l.sink.MkdirAll(dir); err != nil {
+			return sinkError("rerun", err)
+		}
+		// Fails when a later record has retired the split and taken the stage
+		// away: then the file must not come back.
+		if err := l.sink.Rename(file.stage, file.Path); err != nil {
+			return sinkError("rerun: "+file.Path+" could not be put back", err)
+		}
+		folders[dir] = true
+	}
+	if len(folders) == 0 {
+		return nil
+	}
+	if err := l.sink.Sync(slices.Sorted(maps.Keys(folders))...); err != nil {
+		return sinkError("rerun: files are back, but may not survive a power cut; run again", err)
+	}
+	if err := l.Publish(ctx); err != nil {
+		return err
+	}
+	hours := hoursOf(l.fold, rec.Number)
+	problems, err := l.checkMarks(hours)
+	if err != nil || len(problems) == 0 {
+		return err
+	}
+	return l.mark(ctx, hours)
+}
+
+// dropAttempts removes what a rerun staged; what stays is swept later.
+func (l *Ledger) dropAttempts(results []*Result) {
+	for _, r := range results {
+		dir := AttemptDir(r.Plan, r.Split, r.Attempt)
+		if err := l.sink.RemoveAll(dir); err != nil {
+			l.c.Logger.Warn("attempt of a rerun stays", "path", dir, "err", err)
+		}
+	}
+}
+
+// Ledger opens the ledger of the driver's data set; names may be empty to take
+// those of the ledger.
+func (d *Driver) Ledger(ctx context.Context, dataset, job string) (*Ledger, error) {
+	c := LedgerConfig{Logger: d.Logger, Now: d.Now}
+	if d.Engine != nil {
+		c.Remake = d.remake
+	}
+	return OpenLedger(ctx, d.Sink, dataset, job, c)
+}
+
+// Rerun carries out a committed run of the data set again.
+func (d *Driver) Rerun(ctx context.Context, what string) (*RerunReport, error) {
+	l, err := d.Ledger(ctx, "", "")
+	if err != nil {
+		return nil, err
+	}
+	return l.Rerun(ctx, what)
+}
+
+// Verify reads back a run, or the whole data set when what is empty.
+func (d *Driver) Verify(ctx context.Context, what string) (*VerifyReport, error) {
+	l, err := d.Ledger(ctx, "", "")
+	if err != nil {
+		return nil, err
+	}
+	return l.Verify(ctx, what)
+}
+
+// remake has the engine make splits of a committed plan again.
+func (d *Driver) remake(ctx context.Context, ask RemakeAsk) ([]*Result, error) {
+	l := &Ledger{sink: d.Sink}
+	var mu sync.Mutex
+	ended := map[int]string{} // split → attempt
+	failed := map[int]error{}
+	err := d.Engine.Run(ctx, Work{
+		Root: d.Sink.Root(), PlanID: ask.PlanID, Plan: ask.Plan, Splits: ask.Splits, Source: d.Source,
+		Done: func(split int, attempt string, err error) {
+			mu.Lock()
+			defer mu.Unlock()
+			if err != nil {
+				failed[split] = err
+			} else if ended[split] == "" {
+				ended[split] = attempt
+			}
+		},
+	})
+	if err != nil {
+		return nil, err
+	}
+	var results []*Result
+	for _, split := range ask.Splits {
+		if ended[split] == "" {
+			return nil, errors.Join(fmt.Errorf("split %d of plan %s was not made again", split, ask.PlanID), failed[split])
+		}
+		r, err := l.ReadResult(ask.PlanID, split, ended[split])
+		if err != nil {
+			return nil, err
+		}
+		if r.Unknown != nil {
+			return nil, fail(ExitMismatch, "split %d of plan %s meets paths its schema does not know: the log has changed since", split, ask.PlanID)
+		}
+		results = append(results, r)
+	}
+	return results, nil
+}
