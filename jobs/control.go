@@ -3,7 +3,6 @@ package jobs
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -381,6 +380,3 @@ func (s *Scheduler) run(id string) (*Run, error) {
 	}
 	return nil, &Refusal{Kind: ErrNotFound, Msg: fmt.Sprintf("no run %q", id), Hint: "sawlog runs list shows the runs the server remembers"}
 }
-
-// IsRefusal finds the refusal in an error's chain.
-func IsRefusal(err error) (*Refusal, bool) { return errors.AsType[*Refusal](err) }

@@ -223,6 +223,11 @@ func (w *work) finish(ctx context.Context, out *loader.Outcome, err error) {
 	if err := w.record(s.ctx, r); err != nil {
 		return
 	}
+	if !r.Open() {
+		s.mu.Lock()
+		s.count(r)
+		s.mu.Unlock()
+	}
 	w.announce()
 	s.act.Lock()
 	defer s.act.Unlock()

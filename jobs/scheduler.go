@@ -7,6 +7,8 @@ import (
 	"log/slog"
 	"sync"
 	"time"
+
+	"sawlog/loader"
 )
 
 // Config is what a Scheduler works with.
@@ -38,6 +40,7 @@ type Scheduler struct {
 	trouble map[string]string // what keeps a job's ticks from being decided
 	stale   map[string]bool
 	views   map[string]*cachedView
+	counts  map[string]*Counts
 
 	ctx    context.Context
 	stop   context.CancelCauseFunc
@@ -89,7 +92,7 @@ func Open(ctx context.Context, c Config) (*Scheduler, error) {
 	s := &Scheduler{
 		c: c, f: newFold(),
 		watch: map[string]time.Time{}, active: map[string]*activeRun{}, trouble: map[string]string{},
-		stale: map[string]bool{}, views: map[string]*cachedView{},
+		stale: map[string]bool{}, views: map[string]*cachedView{}, counts: map[string]*Counts{},
 		wake: make(chan struct{}, 1), failed: make(chan error, 1),
 	}
 	if err := c.Journal.Replay(ctx, s.f.apply); err != nil {
@@ -250,3 +253,17 @@ func (s *Scheduler) job(name string) (*jobState, error) {
 	}
 	return nil, refusal
 }
+
+// ExitCode is the exit code a command ends with for this refusal.
+func (r *Refusal) ExitCode() int {
+	switch r.Kind {
+	case ErrNotFound:
+		return loader.ExitNotFound
+	case ErrConflict:
+		return loader.ExitConflict
+	}
+	return loader.ExitUsage
+}
+
+// Advice is what the person who meets the refusal can do, or "".
+func (r *Refusal) Advice() string { return r.Hint }
