@@ -127,7 +127,8 @@ func (r *runner) Abandon(ctx context.Context, s *jobs.Spec, set jobs.Set, plan, 
 	if err != nil || ledger == nil {
 		return err
 	}
-	return ledger.Abandon(ctx, plan, run, by, "cancelled")
+	_, err = ledger.Abandon(ctx, plan, run, loader.CommitOptions{By: by, Why: "cancelled"})
+	return err
 }
 
 // View folds the data set's ledger.
