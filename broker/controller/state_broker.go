@@ -36,12 +36,12 @@ func (im *Image) register(s settings, r Registration) (decision, error) {
 	for _, t := range im.byName.all() {
 		for i := range t.Partitions {
 			p := &t.Partitions[i]
-			if !p.inSync(r.ID) && !slices.Contains(p.ELR, r.ID) {
+			if !known || !p.inSync(r.ID) && !slices.Contains(p.ELR, r.ID) {
 				continue
 			}
 			next := *p
 			if !intact {
-				next = p.lose(r.ID)
+				next = p.lose(r.ID, old.Directory != r.Directory)
 			}
 			next = next.settle(s.minISR(im, t, p), without, s.unclean(im, t))
 			if rec := p.to(t.ID, next, false); rec != nil {

@@ -13,9 +13,14 @@ const (
 	maxConfigValue = 32 << 10
 )
 
-const minISRKey = "min.insync.replicas"
+// Configurations that decide on leaders.
+const (
+	minISRKey  = "min.insync.replicas"
+	uncleanKey = "unclean.leader.election.enable"
+)
 
-// alterConfigs decides on a change of one resource's configurations.
+// alterConfigs decides on a change of one resource's configurations, and on
+// the elections that become due by it.
 func (im *Image) alterConfigs(s settings, c ConfigChange) (decision, error) {
 	have, err := im.configs(c.Resource)
 	if err != nil {
@@ -50,11 +55,23 @@ func (im *Image) alterConfigs(s settings, c ConfigChange) (decision, error) {
 		return decision{}, err
 	}
 	records := configDiff(c.Resource, have, want)
-	touched := slices.ContainsFunc(records, func(r record) bool { return r.(*configRecord).Key == minISRKey })
-	if drops := im.dropELR(c.Resource); touched && len(drops) > 0 {
-		return decision{records: append(drops, records...)}, nil
+	touches := func(key string) bool {
+		return slices.ContainsFunc(records, func(r record) bool { return r.(*configRecord).Key == key })
 	}
-	return decision{records: records, atomic: true}, nil
+	d := decision{records: records, atomic: true}
+	if drops := im.dropELR(c.Resource); touches(minISRKey) && len(drops) > 0 {
+		d = decision{records: append(drops, records...)}
+	}
+	if touches(uncleanKey) {
+		after, err := im.apply(im.Index+1, d.records)
+		if err != nil {
+			return decision{}, err
+		}
+		if elections := after.settleAll(s, after.usable, nil); len(elections) > 0 {
+			d = decision{records: append(d.records, elections...)}
+		}
+	}
+	return d, nil
 }
 
 // configs is what was set for a resource that must exist.

@@ -63,11 +63,11 @@ func eligible(isr, complete []offsets.BrokerID, minISR int) []offsets.BrokerID {
 }
 
 // lose returns p without a broker that may have lost records it had: it leaves
-// the ISR and doesn't go to the ELR. Only when nobody else is complete does it
-// keep its place, as the best copy there is.
-func (p Partition) lose(id offsets.BrokerID) Partition {
+// the ISR and doesn't go to the ELR. When nobody else is complete it keeps its
+// place, as the best copy there is, but for an empty disk, which is none.
+func (p Partition) lose(id offsets.BrokerID, empty bool) Partition {
 	complete := union(p.ISR, p.ELR)
-	if len(complete) == 1 && complete[0] == id {
+	if !empty && len(complete) == 1 && complete[0] == id {
 		return p
 	}
 	others := func(other offsets.BrokerID) bool { return other != id }

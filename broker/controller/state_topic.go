@@ -174,7 +174,7 @@ func (s settings) minISR(im *Image, t *Topic, p *Partition) int {
 }
 
 func (s settings) unclean(im *Image, t *Topic) bool {
-	return s.lookup(im, t, "unclean.leader.election.enable") == "true"
+	return s.lookup(im, t, uncleanKey) == "true"
 }
 
 // checkConfigs judges the configurations a resource would have.
