@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 
+	"sawlog/broker/record"
 	"sawlog/offsets"
 )
 
@@ -12,6 +13,8 @@ var (
 	ErrUnavailable  = errors.New("cluster unavailable")
 	ErrUnknownTopic = errors.New("unknown topic")
 	ErrAuth         = errors.New("not authorized")
+	// ErrTooLarge marks a batch that decompresses to more than the reader may hold.
+	ErrTooLarge = record.ErrTooLarge
 )
 
 // GapError says that retention has removed offsets that were asked for.

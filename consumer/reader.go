@@ -6,7 +6,6 @@ import (
 	"io"
 	"time"
 
-
 	"sawlog/broker/record"
 	"sawlog/offsets"
 )
@@ -275,4 +274,3 @@ func (r *Reader) marker(b record.Batch) error {
 func (r *Reader) corrupt(at offsets.Offset, err error) error {
 	return &CorruptError{TopicPartition: r.tp, Offset: at, Err: fmt.Errorf("records: %w", err)}
 }
-

@@ -39,17 +39,6 @@ type PlanAsk struct {
 	Replay    bool // into a data set of its own, without going on from a ledger
 }
 
-// RunAsk says how a plan is carried out; nothing in it changes any byte.
-type RunAsk struct {
-	Run         string // id of the run
-	AcceptBad   bool   // commit although too many records are bad
-	Parallelism int    // tasks at a time; 0 = cores
-	Memory      int64  // bytes, divided among the tasks; 0 = 512 MiB
-	FetchBytes  int
-	Retries     int
-	Timeout     time.Duration // of one attempt
-}
-
 // Event is something a run tells while it goes on.
 type Event struct {
 	Run  string
@@ -59,15 +48,22 @@ type Event struct {
 	Text string
 }
 
-// Plan says what a run would do and writes nothing.
-func (d *Driver) Plan(ctx context.Context, s *Spec, ask PlanAsk) (*Plan, *Preview, error) {
-	panic("unwritten")
+// engine has the engine carry out work in the stage folders it needs.
+func (d *Driver) engine(ctx context.Context, w Work) error {
+	for _, split := range w.Splits {
+		if err := d.Sink.MkdirAll(StageDir(w.PlanID, split)); err != nil {
+			return sinkError("stage of plan "+w.PlanID, err)
+		}
+	}
+	w.Root, w.Source = d.Sink.Root(), d.Source
+	if w.Memory == 0 {
+		w.Parallelism, w.Memory = share(w.Parallelism, 0, len(w.Splits))
+	}
+	if err := d.Engine.Run(ctx, w); err != nil {
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		return coded(err, ExitFailed)
+	}
+	return nil
 }
-
-// Run carries a plan out and commits it.
-func (d *Driver) Run(ctx context.Context, p *Plan, ask RunAsk) (*Outcome, error) {
-	panic("unwritten")
-}
-
-// Validate says what of the spec cannot be carried out.
-func (s *Spec) Validate() error { panic("unwritten") }

@@ -1,8 +1,13 @@
 package loader
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"io/fs"
+
+	"sawlog/consumer"
+	"sawlog/loader/sink"
 )
 
 // The exit codes an Error carries; they are those of the command line.
@@ -62,4 +67,39 @@ func ExitCode(err error) int {
 	default:
 		return ExitFailed
 	}
+}
+
+// coded gives every error its exit code: those of the source and the sink by
+// what they say, context errors none, and the rest other.
+func coded(err error, other int) error {
+	var have *Error
+	if err == nil || errors.As(err, &have) || errors.Is(err, context.Canceled) {
+		return err
+	}
+	var (
+		gap      *consumer.GapError
+		hole     *consumer.HoleError
+		short    *consumer.ShortError
+		corrupt  *consumer.CorruptError
+		oversize *consumer.OversizeError
+		stored   *sink.Error
+	)
+	e := &Error{Code: other, Err: err}
+	switch {
+	case errors.As(err, &gap):
+		e.Code, e.Hint = ExitMismatch, "go on without them with --accept-gap REASON, which the ledger keeps"
+	case errors.As(err, &corrupt) && errors.Is(err, consumer.ErrTooLarge), errors.As(err, &oversize):
+		e.Code, e.Hint = ExitConflict, "give more --memory, or run fewer tasks at a time with --parallelism"
+	case errors.As(err, &hole), errors.As(err, &short), errors.As(err, &corrupt):
+		e.Code = ExitMismatch
+	case errors.Is(err, consumer.ErrUnknownTopic):
+		e.Code = ExitNotFound
+	case errors.Is(err, consumer.ErrAuth), errors.Is(err, fs.ErrPermission):
+		e.Code = ExitAuth
+	case errors.Is(err, consumer.ErrUnavailable), errors.Is(err, context.DeadlineExceeded):
+		e.Code = ExitUnavailable
+	case errors.As(err, &stored) && stored.Class != sink.Permanent:
+		e.Code = ExitUnavailable
+	}
+	return e
 }

@@ -1,6 +1,11 @@
 package loader
 
-import "sawlog/offsets"
+import (
+	"cmp"
+	"slices"
+
+	"sawlog/offsets"
+)
 
 // Outcome is how a run ended; its JSON is the one people and scripts read.
 type Outcome struct {
@@ -16,7 +21,7 @@ type Outcome struct {
 	Ranges      []OutcomeRange `json:"ranges"`
 	Hours       []OutcomeHour  `json:"hours"`
 
-	// Number is the ledger record that committed the run; -1 = none.
+	// Number is the ledger record that holds the run's work; -1 = none.
 	Number int64 `json:"-"`
 	// Notes counts things worth showing, such as duplicate_keys.
 	Notes map[string]int64 `json:"-"`
@@ -51,3 +56,73 @@ const (
 	StatusFailed      = "failed"
 	StatusInterrupted = "interrupted"
 )
+
+// OutcomeOf is the outcome of the run a ledger record was written by.
+func OutcomeOf(rec *Record) *Outcome {
+	out := &Outcome{
+		Run: rec.Run, Job: rec.Job, Status: StatusCommitted, Plan: rec.Plan,
+		Ranges: []OutcomeRange{}, Hours: []OutcomeHour{}, Number: rec.Number,
+	}
+	out.count(rec.Inputs, rec.Files)
+	return out
+}
+
+// outcome is that of this run's record or, without one, of what it staged.
+func (r *run) outcome(rec *Record) *Outcome {
+	var out *Outcome
+	if rec != nil {
+		out = OutcomeOf(rec)
+		out.Run = r.ask.Run
+	} else {
+		out = &Outcome{
+			Run: r.ask.Run, Job: r.plan.Job, Plan: r.planID,
+			Ranges: []OutcomeRange{}, Hours: []OutcomeHour{}, Number: -1,
+		}
+	}
+	out.Notes = map[string]int64{}
+	for _, res := range onePerSplit(r.results) {
+		if rec == nil {
+			out.count(res.Inputs, res.Files)
+		}
+		for note, n := range res.Notes {
+			out.Notes[note] += n
+		}
+	}
+	return out
+}
+
+// count adds ranges and files.
+func (o *Outcome) count(inputs []Input, files []File) {
+	for i := range inputs {
+		in := &inputs[i]
+		if in.Empty() {
+			continue
+		}
+		o.Skipped += in.Skipped
+		o.Ranges = append(o.Ranges, OutcomeRange{
+			Topic: in.Topic, Partition: in.Partition, Start: in.Start, End: in.End, Data: in.Data, Skipped: in.Skipped,
+			Quarantined: in.Quarantined, Control: in.Control, Aborted: in.Aborted, Compacted: in.Compacted, Gap: in.Gap,
+		})
+	}
+	for i := range files {
+		f := &files[i]
+		o.Files++
+		o.Bytes += f.Bytes
+		if f.Hour == nil {
+			o.Quarantined += f.Rows
+			continue
+		}
+		o.Rows += f.Rows
+		o.hour(*f.Hour, f.Rows, f.Late)
+	}
+}
+
+func (o *Outcome) hour(key, rows, late int64) {
+	hour := HourText(key)
+	i, found := slices.BinarySearchFunc(o.Hours, hour, func(h OutcomeHour, to string) int { return cmp.Compare(h.Hour, to) })
+	if !found {
+		o.Hours = slices.Insert(o.Hours, i, OutcomeHour{Hour: hour})
+	}
+	o.Hours[i].Rows += rows
+	o.Hours[i].Late += late
+}

@@ -1,9 +1,15 @@
 package loader
 
 import (
+	"errors"
+	"fmt"
+	"regexp"
+	"runtime"
+	"strings"
 	"time"
 
 	"sawlog/formats"
+	"sawlog/offsets"
 )
 
 // Spec is what a job file or a replay asks for, resolved: one data set, its
@@ -40,4 +46,137 @@ type Spec struct {
 	FetchBytes  int           // bytes of one fetch; 0 = 4 MiB
 	Retries     int           // attempts after the first of a split
 	Timeout     time.Duration // of one attempt; 0 = none
+}
+
+// Isolations of a source.
+const (
+	isolationCommitted   = "read_committed"
+	isolationUncommitted = "read_uncommitted"
+)
+
+// What merge_partitions may say.
+const (
+	mergeAuto   = "auto"
+	mergeAlways = "always"
+	mergeNever  = "never"
+)
+
+const (
+	defaultTarget = 256 << 20
+	defaultMemory = 512 << 20
+	defaultFetch  = 4 << 20
+	startGroup    = "group:"
+	formatParquet = "parquet"
+)
+
+// resolved fills in defaults; the spec itself stays as it is.
+func (s *Spec) resolved() *Spec {
+	r := *s
+	set := func(to *string, value string) {
+		if *to == "" {
+			*to = value
+		}
+	}
+	set(&r.Dataset, r.Name)
+	set(&r.Isolation, isolationCommitted)
+	set(&r.Start, "earliest")
+	set(&r.Unit, UnitHour)
+	set(&r.Zone, "UTC")
+	if r.Unit == UnitDay {
+		set(&r.Path, "dt=%Y-%m-%d")
+	}
+	set(&r.Path, "dt=%Y-%m-%d/hr=%H")
+	set(&r.Format, formatParquet)
+	set(&r.Codec, "zstd")
+	set(&r.Merge, mergeAuto)
+	if r.TargetBytes == 0 {
+		r.TargetBytes = defaultTarget
+	}
+	r.Decode.Reserved = pathKeys(r.Path)
+	return &r
+}
+
+// Validate says everything about the spec that cannot be carried out.
+func (s *Spec) Validate() error {
+	r := s.resolved()
+	var wrong []error
+	check := func(ok bool, format string, args ...any) {
+		if !ok {
+			wrong = append(wrong, fmt.Errorf(format, args...))
+		}
+	}
+	oneOf := func(what, value string, allowed ...string) {
+		for _, a := range allowed {
+			if value == a {
+				return
+			}
+		}
+		wrong = append(wrong, fmt.Errorf("%s %q: want %s", what, value, strings.Join(allowed, ", ")))
+	}
+	check(r.Name != "", "no job name")
+	check(r.Root != "", "no output root")
+	check(len(r.Topics) > 0 != (r.Pattern != ""), "source: want topics or a pattern, one of the two")
+	if _, err := regexp.Compile(r.Pattern); err != nil {
+		wrong = append(wrong, fmt.Errorf("source pattern: %w", err))
+	}
+	seen := map[string]bool{}
+	for _, t := range r.Topics {
+		check(t != "" && !seen[t], "source topics: %q is empty or stands twice", t)
+		seen[t] = true
+	}
+	check(len(r.Topics) < 2 || r.MergeTopics, "source: %d topics in one data set need merge_topics", len(r.Topics))
+	check(!r.MergeTopics || r.Schema != nil, "merge_topics needs a declared schema")
+	oneOf("isolation", r.Isolation, isolationCommitted, isolationUncommitted)
+	check(validStart(r.Start), "source start %q: want earliest, latest, @TIME or group:NAME", r.Start)
+	oneOf("output format", r.Format, formatParquet)
+	oneOf("codec", r.Codec, "zstd", "snappy", "gzip", "none")
+	check(r.Level >= 0 && r.Level <= 22, "codec level %d: want 0..22", r.Level)
+	oneOf("merge_partitions", r.Merge, mergeAuto, mergeAlways, mergeNever)
+	check(r.TargetBytes > 0, "target file size %d: want more than 0", r.TargetBytes)
+	check(r.Lateness >= 0, "lateness %v: want 0 or more", r.Lateness)
+	check(r.MaxBad.Count >= 0 && r.MaxBad.PPM >= 0 && r.MaxBad.PPM <= 1_000_000, "max_bad: want a count, or a share of 0..100 %%")
+	check(r.Parallelism >= 0, "parallelism %d: want 0 or more", r.Parallelism)
+	check(r.Memory >= 0, "memory %d: want 0 or more", r.Memory)
+	check(r.FetchBytes >= 0 && r.FetchBytes <= 1<<30, "fetch bytes %d: want 0..1 GiB", r.FetchBytes)
+	check(r.Retries >= 0, "retries %d: want 0 or more", r.Retries)
+	check(r.Timeout >= 0, "timeout %v: want 0 or more", r.Timeout)
+	if _, err := newBucket(r); err != nil {
+		wrong = append(wrong, err)
+	}
+	if err := r.Decode.Validate(); err != nil {
+		wrong = append(wrong, fmt.Errorf("decode: %w", err))
+	} else if _, err := r.Decode.Base(r.Schema); err != nil {
+		wrong = append(wrong, fmt.Errorf("schema: %w", err))
+	}
+	if len(wrong) == 0 {
+		return nil
+	}
+	return &Error{Code: ExitUsage, Err: errors.Join(wrong...)}
+}
+
+func validStart(start string) bool {
+	switch {
+	case start == "earliest", start == "latest":
+		return true
+	case strings.HasPrefix(start, startGroup):
+		return len(start) > len(startGroup)
+	case strings.HasPrefix(start, "@"):
+		_, err := offsets.ParseTime(start[1:], time.Unix(0, 0))
+		return err == nil
+	default:
+		return false
+	}
+}
+
+// share divides memory among tasks: how many run at a time, and the bytes of
+// each. Tasks are as many as asked for, or cores, but never more than splits.
+func share(parallelism int, memory int64, splits int) (tasks int, bytes int64) {
+	if memory <= 0 {
+		memory = defaultMemory
+	}
+	if parallelism <= 0 {
+		parallelism = runtime.NumCPU()
+	}
+	tasks = max(1, min(parallelism, splits))
+	return tasks, memory / int64(tasks)
 }

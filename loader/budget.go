@@ -1,0 +1,41 @@
+package loader
+
+import "sawlog/formats"
+
+// How the memory of a task is divided. The figures are measured (budget_test.go
+// holds the peak of a task below its memory and 64 MiB, which are the program
+// itself and the collector's slack), and erring on the high side costs only a
+// sort.
+const (
+	leafBytes       = 256     // of a leaf in empty columns
+	columnSlack     = 2       // columns grow by doubling
+	writerLeafBytes = 8 << 10 // of a leaf in an open writer, besides its pages
+	fetchesHeld     = 4       // read ahead, being read, arriving, not yet collected
+)
+
+// fetchBytes is how much a task fetches at a time.
+func fetchBytes(asked int, memory int64) int {
+	if asked <= 0 {
+		asked = defaultFetch
+	}
+	return max(min(asked, int(memory/32)), 16<<10)
+}
+
+// directLimit is what open files may take together.
+func directLimit(memory int64, fetch int) int64 {
+	return max((memory-fetchesHeld*int64(fetch))*6/10, 0)
+}
+
+// sortBytes is how much is sorted in memory at a time.
+func sortBytes(memory int64) int { return int(memory / 6) }
+
+// leastMemory is what a task needs to write even one file.
+func leastMemory(s *formats.Schema, w *Writer) int64 {
+	leaves := int64(len(s.Leaves()))
+	return w.GroupBytes/2 + leaves*(writerLeafBytes+leafBytes)
+}
+
+func tooLittle(memory, least int64) *Error {
+	return fail(ExitConflict, "memory of %d bytes is too little for one file of this schema, it takes %d", memory, least).
+		hint("give more --memory, or run fewer tasks at a time with --parallelism")
+}

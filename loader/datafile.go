@@ -1,0 +1,171 @@
+package loader
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"math"
+	"os"
+
+	"sawlog/formats"
+	"sawlog/formats/parquet"
+)
+
+// quarantineKey stands for the bucket key of a quarantine file.
+const quarantineKey = math.MinInt64
+
+// dataFile is one file on its way: rows gather in columns, go to the writer in
+// batches counted from the file's first row, and the writer's bytes go to a
+// local file, which is staged once it is whole. Small files have no writer and
+// no local file before they end.
+type dataFile struct {
+	t      *task
+	key    int64 // bucket, or quarantineKey
+	schema *formats.Schema
+	cols   *formats.Columns
+	digest *formats.Digest
+	local  *os.File
+	writer *parquet.Writer
+
+	rows  int64 // handed to the writer
+	group int64 // decoded bytes in the writer's open row group
+	inRow int   // rows in it
+	used  int64 // bytes of memory this file is thought to take
+}
+
+func (t *task) newFile(s *formats.Schema, key int64) *dataFile {
+	f := &dataFile{t: t, key: key, schema: s, cols: formats.NewColumns(s), digest: formats.NewDigest(s)}
+	f.account(0)
+	return f
+}
+
+// account estimates the file's memory anew and keeps the task's sum.
+func (f *dataFile) account(columns int64) {
+	leaves := int64(len(f.cols.Leaves()))
+	used := 1024 + leaves*leafBytes + columns*columnSlack
+	if f.writer != nil {
+		used += leaves*writerLeafBytes + f.group + min(f.group, 2*leaves*f.pageBytes())
+	}
+	f.t.used += used - f.used
+	f.used = used
+}
+
+func (f *dataFile) pageBytes() int64 {
+	if f.key == quarantineKey || f.t.carried {
+		return pageLimit(f.schema)
+	}
+	return f.t.plan.Writer.PageBytes
+}
+
+// cut hands the rows to the writer if the batch is full. It is called after
+// every row, so that batches end after the same rows whatever else happens.
+func (f *dataFile) cut() error {
+	w := &f.t.plan.Writer
+	size := f.cols.Bytes()
+	if f.cols.Rows() >= w.BatchRows || size >= w.BatchBytes {
+		return f.write(size)
+	}
+	f.account(size)
+	return nil
+}
+
+func (f *dataFile) write(size int64) error {
+	if f.writer == nil {
+		if err := f.open(); err != nil {
+			return err
+		}
+	}
+	f.digest.Add(f.cols)
+	if err := f.writer.Write(f.cols); err != nil {
+		return fmt.Errorf("%s: %w", f.local.Name(), err)
+	}
+	n := f.cols.Rows()
+	f.rows += int64(n)
+	f.group, f.inRow = f.group+size, f.inRow+n
+	if f.group >= f.t.plan.Writer.GroupBytes || f.inRow >= f.t.plan.Writer.GroupRows {
+		f.group, f.inRow = 0, 0
+	}
+	f.cols.Reset()
+	f.account(0)
+	return nil
+}
+
+func (f *dataFile) open() error {
+	local, err := os.CreateTemp(f.t.spool, "file-*")
+	if err != nil {
+		return fmt.Errorf("spool: %w", err)
+	}
+	f.local = local
+	w := &f.t.plan.Writer
+	f.writer, err = parquet.NewWriter(local, f.schema, parquet.Options{
+		Codec: w.Codec, Level: w.Level, PageBytes: f.pageBytes(), DictBytes: f.pageBytes(),
+		RowGroupBytes: w.GroupBytes, RowGroupRows: w.GroupRows,
+	})
+	if err != nil {
+		return fmt.Errorf("%s: %w", local.Name(), err)
+	}
+	f.account(0)
+	return nil
+}
+
+// finish ends the file and stages it.
+func (f *dataFile) finish() (File, error) {
+	if n := f.cols.Rows(); n > 0 {
+		if err := f.write(f.cols.Bytes()); err != nil {
+			return File{}, err
+		}
+	}
+	if err := f.writer.Close(); err != nil {
+		return File{}, fmt.Errorf("%s: %w", f.local.Name(), err)
+	}
+	f.writer = nil
+	hash, size, err := hashFile(f.local)
+	if err != nil {
+		return File{}, err
+	}
+	if err := f.local.Close(); err != nil {
+		return File{}, fmt.Errorf("spool: %w", err)
+	}
+	t := f.t
+	made := File{Bytes: size, SHA256: hash, Digest: f.digest.Sum(), Rows: f.rows}
+	if f.key == quarantineKey {
+		made.Path = QuarantinePath(t.names, t.split.Index)
+	} else {
+		made.Path = FinalPath(t.buckets.Path(f.key), t.names, t.plan.Writer.Format, t.split)
+		made.Hour = &f.key
+	}
+	made.Stage = StagePath(t.dir, made.Path)
+	if len(t.split.Ranges) > 1 {
+		made.Parts = t.split.Ranges
+	}
+	if err := t.sink.Upload(f.local.Name(), made.Stage); err != nil {
+		return File{}, fmt.Errorf("stage: %w", err)
+	}
+	f.drop()
+	return made, nil
+}
+
+// drop forgets the file and its local bytes.
+func (f *dataFile) drop() {
+	f.t.used -= f.used
+	f.used = 0
+	f.cols, f.writer = nil, nil
+	if f.local != nil {
+		_ = f.local.Close()           // closed already where its bytes counted
+		_ = os.Remove(f.local.Name()) // the spool folder goes as a whole in the end
+		f.local = nil
+	}
+}
+
+func hashFile(f *os.File) (hash string, size int64, err error) {
+	if _, err := f.Seek(0, io.SeekStart); err != nil {
+		return "", 0, fmt.Errorf("spool: %w", err)
+	}
+	h := sha256.New()
+	size, err = io.Copy(h, f)
+	if err != nil {
+		return "", 0, fmt.Errorf("spool: %w", err)
+	}
+	return hex.EncodeToString(h.Sum(nil)), size, nil
+}

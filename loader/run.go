@@ -1,0 +1,293 @@
+package loader
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"sawlog/consumer"
+	"sawlog/offsets"
+)
+
+// RunAsk says how a plan is carried out; nothing in it changes any byte.
+type RunAsk struct {
+	Run         string // id of the run
+	AcceptBad   bool   // commit although too many records are bad
+	Parallelism int    // tasks at a time; 0 = cores
+	Memory      int64  // bytes, divided among the tasks; 0 = 512 MiB
+	FetchBytes  int
+	Retries     int
+	Timeout     time.Duration // of one attempt
+}
+
+// run is one plan being carried out.
+type run struct {
+	d       *Driver
+	ask     RunAsk
+	ledger  *Ledger
+	plan    *Plan
+	planID  string
+	results []*Result
+}
+
+// maxRevisions bounds how often the schema of one plan may grow.
+const maxRevisions = 8
+
+// maxRepairs bounds how often damaged attempts are carried out again.
+const maxRepairs = 3
+
+// Run carries a plan out and commits it. The outcome is filled in as far as
+// the run came, also beside an error.
+func (d *Driver) Run(ctx context.Context, p *Plan, ask RunAsk) (*Outcome, error) {
+	r := &run{d: d, ask: ask, plan: p, planID: PlanID(p)}
+	rec, err := r.carryOut(ctx)
+	out := r.outcome(rec)
+	switch {
+	case err == nil && rec != nil && rec.Run == ask.Run && rec.Kind != Seal:
+		out.Status = StatusCommitted
+	case err == nil:
+		out.Status = StatusCovered
+	case ctx.Err() != nil:
+		out.Status = StatusInterrupted
+		err = r.interrupted(err)
+	default:
+		out.Status = StatusFailed
+		err = coded(err, ExitFailed)
+	}
+	d.event(Event{Run: ask.Run, Kind: "done", Text: out.Status, Err: err})
+	return out, err
+}
+
+func (d *Driver) event(e Event) {
+	if d.Observe != nil {
+		d.Observe(e)
+	}
+}
+
+// carryOut is the record that holds the plan's work in the end; nil when there
+// was nothing to commit.
+func (r *run) carryOut(ctx context.Context) (*Record, error) {
+	var err error
+	if r.ledger, err = r.d.Ledger(ctx, r.plan.Dataset, r.plan.Job); err != nil {
+		return nil, err
+	}
+	if err := r.ledger.Publish(ctx); err != nil {
+		return nil, err
+	}
+	if len(r.plan.Splits) > 0 {
+		if done, err := r.begin(ctx); done || err != nil {
+			return nil, err
+		}
+	}
+	var rec *Record
+	for repairs := 0; ; repairs++ {
+		if err := r.work(ctx); err != nil {
+			return nil, err
+		}
+		if err := r.tooBad(); err != nil {
+			return nil, err
+		}
+		r.d.event(Event{Run: r.ask.Run, Kind: "commit", Text: r.planID})
+		rec, err = r.ledger.Commit(ctx, r.plan, r.planID, r.ask.Run, r.results, CommitOptions{By: r.d.By, Why: r.plan.Gaps})
+		var incomplete *IncompleteError
+		if !errors.As(err, &incomplete) || repairs == maxRepairs {
+			break
+		}
+		r.d.Logger.Warn("staged files were damaged: carrying out again", "plan", r.planID, "splits", incomplete.Splits, "err", err)
+	}
+	if err != nil || rec == nil {
+		return rec, err
+	}
+	r.d.event(Event{Run: r.ask.Run, Kind: "publish", Text: fmt.Sprintf("record %d", rec.Number)})
+	r.mirror(ctx)
+	return rec, nil
+}
+
+// begin freezes the plan, unless its work was done meanwhile.
+func (r *run) begin(ctx context.Context) (done bool, err error) {
+	fold := r.ledger.Fold()
+	if mark, named := fold.Plans[r.planID]; named {
+		if mark.State == PlanCommitted {
+			return true, nil
+		}
+		return false, fail(ExitConflict, "plan %s was %s by record %d", r.planID, mark.State, mark.Number)
+	}
+	if err := fold.Overlap(r.plan); err != nil {
+		e := &Error{Code: ExitConflict, Msg: "plan " + r.planID + " is overtaken", Err: err}
+		return false, e.hint("make a new plan: it starts where the ledger ends now")
+	}
+	planID, err := r.ledger.PutPlan(ctx, r.plan)
+	if err != nil {
+		return false, err
+	}
+	r.planID = planID
+	r.d.event(Event{Run: r.ask.Run, Kind: "plan", Text: planID})
+	return false, nil
+}
+
+// work has every split carried out that has no result yet, and revises the plan
+// while records hold paths its schema does not.
+func (r *run) work(ctx context.Context) error {
+	for range maxRevisions {
+		var err error
+		if r.results, err = r.ledger.Results(ctx, r.plan, r.planID); err != nil {
+			return err
+		}
+		if missing := r.missing(); len(missing) > 0 {
+			if err := r.engine(ctx, missing); err != nil {
+				return err
+			}
+			if r.results, err = r.ledger.Results(ctx, r.plan, r.planID); err != nil {
+				return err
+			}
+			if missing = r.missing(); len(missing) > 0 {
+				return fail(ExitUnavailable, "splits %v of plan %s ended without a result that can be read", missing, r.planID)
+			}
+		}
+		if !slices.ContainsFunc(r.results, func(res *Result) bool { return res.Unknown != nil }) {
+			return nil
+		}
+		next, err := revise(r.plan, r.planID, r.results)
+		if err != nil {
+			return err
+		}
+		planID, err := r.ledger.PutPlan(ctx, next)
+		if err != nil {
+			return err
+		}
+		added := len(next.Schema.Fields) - len(r.plan.Schema.Fields)
+		r.d.Logger.Info("schema grown", "plan", r.planID, "next", planID, "columns", added)
+		r.d.event(Event{Run: r.ask.Run, Kind: "revision", Text: fmt.Sprintf("plan %s adds %d columns", planID, added)})
+		r.plan, r.planID = next, planID
+	}
+	return fail(ExitFailed, "plan %s: the schema still grows after %d revisions", r.planID, maxRevisions)
+}
+
+// missing lists the splits without a result.
+func (r *run) missing() []int {
+	have := map[int]bool{}
+	for _, res := range r.results {
+		have[res.Split] = true
+	}
+	var out []int
+	for i := range r.plan.Splits {
+		if !have[i] {
+			out = append(out, i)
+		}
+	}
+	return out
+}
+
+// engine carries out splits. One carried over from an earlier revision is
+// staged where that revision staged it.
+func (r *run) engine(ctx context.Context, splits []int) error {
+	byStage := map[string][]int{}
+	var order []string
+	for _, i := range splits {
+		stage := r.plan.Splits[i].StagePlan(r.planID)
+		if byStage[stage] == nil {
+			order = append(order, stage)
+		}
+		byStage[stage] = append(byStage[stage], i)
+	}
+	for _, stage := range order {
+		tasks, memory := share(r.ask.Parallelism, r.ask.Memory, len(byStage[stage]))
+		if least := leastMemory(r.plan.Schema, &r.plan.Writer); memory < least {
+			e := tooLittle(memory, least)
+			e.Code = ExitUsage
+			return e
+		}
+		err := r.d.engine(ctx, Work{
+			PlanID: stage, Plan: r.plan, Splits: byStage[stage], Parallelism: tasks, Memory: memory,
+			FetchBytes: r.ask.FetchBytes, Retries: r.ask.Retries, Timeout: r.ask.Timeout,
+			Done: func(split int, attempt string, err error) {
+				r.d.event(Event{Run: r.ask.Run, Kind: "attempt", Task: &TaskProgress{Split: split, Attempt: attempt}, Err: err})
+			},
+			Progress: func(p TaskProgress) { r.d.event(Event{Run: r.ask.Run, Kind: "task", Task: &p}) },
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// tooBad ends a run whose bad records are more than its plan allows.
+func (r *run) tooBad() error {
+	var bad, all int64
+	for _, res := range onePerSplit(r.results) {
+		for i := range res.Inputs {
+			in := &res.Inputs[i]
+			bad += in.Quarantined
+			all += in.Data + in.Skipped + in.Quarantined
+		}
+	}
+	limit := r.plan.MaxBad
+	over := limit.Count > 0 && bad > limit.Count || limit.PPM > 0 && all >= shareFrom && bad*1_000_000 > limit.PPM*all
+	if !over || r.ask.AcceptBad {
+		return nil
+	}
+	e := fail(ExitPartial, "%d of %d records are bad, more than max_bad allows; plan %s keeps what it staged", bad, all, r.planID)
+	return e.hint("look at the records under %s of the plan, then commit them with runs retry --accept-bad, or give the plan up with runs cancel", StagesDir)
+}
+
+// shareFrom is the number of records from which a share of bad ones counts.
+const shareFrom = 1000
+
+// onePerSplit is the first result of each split.
+func onePerSplit(results []*Result) []*Result {
+	var out []*Result
+	seen := map[int]bool{}
+	for _, res := range results {
+		if !seen[res.Split] {
+			seen[res.Split] = true
+			out = append(out, res)
+		}
+	}
+	return out
+}
+
+// interrupted says what state things are in.
+func (r *run) interrupted(err error) error {
+	e := &Error{Code: ExitInterrupted, Msg: "interrupted", Err: err}
+	if r.ledger == nil || len(r.plan.Splits) == 0 {
+		return e.hint("nothing was changed")
+	}
+	if mark, named := r.ledger.Fold().Plans[r.planID]; named && mark.State == PlanCommitted {
+		return e.hint("plan %s is committed as record %d; whoever comes next finishes publishing it", r.planID, mark.Number)
+	}
+	staged := len(r.plan.Splits) - len(r.missing())
+	return e.hint("nothing was committed: plan %s is open, and the next run of the job resumes it (%d of %d splits were staged when this run last looked)",
+		r.planID, staged, len(r.plan.Splits))
+}
+
+// mirror sets the group offsets other tools look at, and what the brokers are
+// to keep for the job. Nothing reads them back, so a failure is only logged.
+func (r *run) mirror(ctx context.Context) {
+	at := map[offsets.TopicPartition]offsets.Offset{}
+	var topics []consumer.Topic
+	fold := r.ledger.Fold()
+	for _, t := range r.plan.Topics {
+		topic := consumer.Topic{Name: t.Name, ID: t.ID}
+		for key, p := range fold.Partitions {
+			if key.Cluster == r.plan.Cluster && key.TopicID == t.ID {
+				topic.Partitions = append(topic.Partitions, consumer.Partition{Index: key.Partition})
+				at[offsets.TopicPartition{Topic: t.Name, Partition: key.Partition}] = p.Next()
+			}
+		}
+		slices.SortFunc(topic.Partitions, func(a, b consumer.Partition) int { return int(a.Index - b.Index) })
+		topics = append(topics, topic)
+	}
+	ctx, cancel := context.WithTimeout(ctx, mirrorPatience)
+	defer cancel()
+	if err := consumer.Commit(ctx, r.d.Cluster, "sawlog."+r.plan.Job, topics, at); err != nil {
+		r.d.Logger.Warn("group offsets not mirrored", "group", "sawlog."+r.plan.Job, "err", err)
+	}
+	if err := consumer.Hold(ctx, r.d.Cluster, r.plan.Job, topics, at); err != nil {
+		r.d.Logger.Debug("retention hold not set", "job", r.plan.Job, "err", err)
+	}
+}
+
+const mirrorPatience = 10 * time.Second

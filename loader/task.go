@@ -1,0 +1,325 @@
+package loader
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"slices"
+	"strings"
+	"time"
+	"unsafe"
+
+	"sawlog/consumer"
+	"sawlog/formats"
+	"sawlog/loader/sink"
+	"sawlog/offsets"
+)
+
+// A task carries out one attempt of one split: it reads the split's ranges,
+// decodes the records into the columns of their buckets, makes one file per
+// bucket on local disk, stages the files in the attempt's folder and writes
+// result.json there last.
+//
+// One goroutine does all of it (another reads ahead), so the bytes of a file
+// follow from its rows alone. Memory changes only the way: while all open files
+// fit, they are written side by side (direct.go); when they no longer do, the
+// task starts over and sorts the records by bucket on local disk first, to
+// write one file at a time (sorted.go).
+type task struct {
+	taskConfig
+	split   *Split
+	schema  *formats.Schema
+	carried bool   // the split was carried over from an earlier revision
+	names   string // id of the plan that files are named by
+	dir     string // attempt folder
+	buckets *bucketer
+
+	decoder formats.Decoder // sees every record once; its notes count
+	again   formats.Decoder // for second looks at a record
+	infer   *formats.Inference
+	bad     quarantine
+	inputs  []Input
+	msg     formats.Message
+	used    int64 // bytes all open files are thought to take
+	rows    int64
+	done    int64 // offsets passed
+	refused int64
+	told    time.Time
+}
+
+// taskConfig is what a task is given.
+type taskConfig struct {
+	cluster  consumer.Cluster
+	sink     sink.Sink
+	logger   *slog.Logger
+	plan     *Plan
+	planID   string // under which files are staged
+	index    int    // of the split
+	attempt  string
+	memory   int64 // bytes
+	fetch    int   // bytes of one fetch
+	spool    string
+	progress func(TaskProgress) // may be nil
+}
+
+// runTask carries out one attempt. The attempt's folder must not be there, its
+// parent must.
+func runTask(ctx context.Context, c taskConfig) (*Result, error) {
+	t, err := newTask(c)
+	if err != nil {
+		return nil, err
+	}
+	if err := t.sink.Mkdir(t.dir); err != nil {
+		if errors.Is(err, sink.ErrNotExist) {
+			return nil, &Error{Code: ExitConflict, Msg: "the stage of the plan is gone: it was swept", Err: err}
+		}
+		return nil, fmt.Errorf("attempt folder: %w", err)
+	}
+	local, err := os.MkdirTemp(c.spool, "sawlog-task-*")
+	if err != nil {
+		return nil, fmt.Errorf("spool: %w", err)
+	}
+	t.spool = local
+	res, err := t.run(ctx)
+	if rm := os.RemoveAll(local); err == nil && rm != nil {
+		err = fmt.Errorf("spool: %w", rm)
+	}
+	return res, err
+}
+
+func newTask(c taskConfig) (*task, error) {
+	if c.index < 0 || c.index >= len(c.plan.Splits) {
+		return nil, fail(ExitConflict, "plan %s has no split %d", c.planID, c.index)
+	}
+	t := &task{taskConfig: c, split: &c.plan.Splits[c.index], schema: c.plan.Schema}
+	t.names = t.split.StagePlan(c.planID)
+	t.dir = AttemptDir(t.planID, t.index, t.attempt)
+	if t.split.Schema != nil {
+		t.schema, t.carried = t.split.Schema, true
+	}
+	if least := leastMemory(t.schema, &c.plan.Writer); c.memory < least {
+		return nil, tooLittle(c.memory, least)
+	}
+	t.fetch = fetchBytes(c.fetch, c.memory)
+	var err error
+	if t.buckets, err = newBucketer(c.plan.Bucket); err != nil {
+		return nil, err
+	}
+	t.bad.t = t
+	return t, t.restart()
+}
+
+// restart forgets all that was read.
+func (t *task) restart() error {
+	var err error
+	if t.decoder, err = formats.NewDecoder(t.schema, t.plan.Decode); err != nil {
+		return err
+	}
+	if t.again, err = formats.NewDecoder(t.schema, t.plan.Decode); err != nil {
+		return err
+	}
+	t.infer, t.rows, t.done, t.refused = nil, 0, 0, 0
+	t.inputs = make([]Input, len(t.split.Ranges))
+	for i, r := range t.split.Ranges {
+		t.inputs[i] = Input{
+			Cluster: t.plan.Cluster, TopicID: r.TopicID, Topic: r.Topic, Partition: r.Partition, Range: r.Range,
+			Watermark: NoWatermark,
+		}
+	}
+	return nil
+}
+
+func (t *task) run(ctx context.Context) (*Result, error) {
+	files, err := t.direct(ctx)
+	if errors.Is(err, errFull) {
+		t.logger.Info("open files outgrow memory: sorting by bucket first", "split", t.index, "memory", t.memory)
+		if err = t.restart(); err == nil {
+			files, err = t.sorted(ctx)
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	res := &Result{V: 1, Plan: t.planID, Split: t.index, Attempt: t.attempt, Inputs: t.inputs, Notes: t.decoder.Notes()}
+	if t.infer != nil {
+		res.Unknown = t.infer.Report()
+	} else {
+		slices.SortFunc(files, func(a, b File) int { return strings.Compare(a.Path, b.Path) })
+		res.Files = files
+	}
+	for i := range t.inputs {
+		if in := &t.inputs[i]; in.Accounted() != in.Len() {
+			return nil, fail(ExitMismatch, "%s/%d %s: %d offsets accounted for, want %d", in.Topic, in.Partition, in.Range, in.Accounted(), in.Len())
+		}
+	}
+	if err := t.report(res); err != nil {
+		return nil, err
+	}
+	t.tell("done", len(files), true)
+	return res, nil
+}
+
+// report writes result.json, in one step.
+func (t *task) report(res *Result) error {
+	data, err := Canonical(res)
+	if err != nil {
+		return err
+	}
+	name := ResultPath(t.dir)
+	w, err := t.sink.Create(name + StageSuffix)
+	if err != nil {
+		return fmt.Errorf("result: %w", err)
+	}
+	_, err = w.Write(data)
+	if closed := w.Close(); err == nil {
+		err = closed
+	}
+	if err == nil {
+		err = t.sink.Rename(name+StageSuffix, name)
+	}
+	if err != nil {
+		return fmt.Errorf("result: %w", err)
+	}
+	return nil
+}
+
+// each reads the ranges of the split in order and calls fn for every record;
+// the message is valid during the call. It fills in all of the counts but
+// those fn makes: skipped, quarantined and, from them, data.
+func (t *task) each(ctx context.Context, phase string, fn func(rng int, m *formats.Message) error) error {
+	for i := range t.inputs {
+		if err := t.readRange(ctx, phase, i, fn); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (t *task) readRange(ctx context.Context, phase string, i int, fn func(rng int, m *formats.Message) error) error {
+	in := &t.inputs[i]
+	r := consumer.NewReader(t.cluster, offsets.TopicPartition{Topic: in.Topic, Partition: in.Partition}, in.TopicID,
+		in.Range, consumer.Options{
+			FetchBytes: t.fetch, MaxBatchBytes: int(t.memory / 4), MaxDecompressed: int(t.memory / 3),
+			Isolation: isolationOf(t.plan.Isolation), Compact: t.compact(in.TopicID),
+		})
+	defer r.Close()
+	t.msg.Topic, t.msg.Partition = in.Topic, in.Partition
+	before := t.done
+	for n := 1; ; n++ {
+		rec, err := r.Next(ctx)
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			return err
+		}
+		t.take(rec)
+		if err := fn(i, &t.msg); err != nil {
+			return err
+		}
+		if n%1024 == 0 {
+			t.done = before + int64(r.Position()-in.Start)
+			t.tell(phase, 0, false)
+		}
+	}
+	t.done = before + in.Len()
+	c := r.Counts()
+	in.Control, in.Aborted, in.Compacted = c.Control, c.Aborted, c.Compacted
+	in.Data = c.Data - in.Skipped - in.Quarantined
+	return nil
+}
+
+// take makes the record the task's message.
+func (t *task) take(rec *consumer.Record) {
+	t.msg.Offset, t.msg.Timestamp, t.msg.Key, t.msg.Value = int64(rec.Offset), rec.Timestamp, rec.Key, rec.Value
+	t.msg.Headers = t.msg.Headers[:0]
+	for i := range rec.Headers {
+		t.msg.Headers = append(t.msg.Headers, formats.Header{Key: text(rec.Headers[i].Key), Value: rec.Headers[i].Value})
+	}
+}
+
+// text is a string over bytes that do not change while it is used.
+func text(b []byte) string {
+	if len(b) == 0 {
+		return ""
+	}
+	return unsafe.String(&b[0], len(b))
+}
+
+func (t *task) compact(id offsets.TopicID) bool {
+	for i := range t.plan.Topics {
+		if t.plan.Topics[i].ID == id {
+			return t.plan.Topics[i].Compact
+		}
+	}
+	return false
+}
+
+func isolationOf(name string) consumer.Isolation {
+	if name == isolationUncommitted {
+		return consumer.ReadUncommitted
+	}
+	return consumer.ReadCommitted
+}
+
+// refuse deals with a record that makes no row: it is skipped, quarantined, or
+// turns the task into one that only looks for unknown paths.
+func (t *task) refuse(rng int, m *formats.Message, err error) error {
+	var bad *formats.BadRecord
+	switch {
+	case errors.Is(err, formats.ErrSkip):
+		t.inputs[rng].Skipped++
+		return nil
+	case errors.As(err, &bad):
+		t.inputs[rng].Quarantined++
+		t.refused++
+		if t.infer != nil {
+			return nil
+		}
+		return t.bad.add(m, bad)
+	case errors.Is(err, formats.ErrUnknownPath):
+		t.infer = formats.NewInference(t.schema, t.plan.Decode)
+		return t.observe(rng, m)
+	default:
+		return fmt.Errorf("%s/%d offset %d: %w", m.Topic, m.Partition, m.Offset, err)
+	}
+}
+
+// observe looks at a record for unknown paths only.
+func (t *task) observe(rng int, m *formats.Message) error {
+	if err := t.infer.Observe(m); err != nil {
+		return t.refuse(rng, m, err)
+	}
+	return nil
+}
+
+// passed notes the event time of a row.
+func (t *task) passed(rng int, at formats.Instant) {
+	t.rows++
+	if in := &t.inputs[rng]; int64(at) > in.Watermark {
+		in.Watermark = int64(at)
+	}
+}
+
+// tell reports progress, once a second at most unless it must.
+func (t *task) tell(phase string, files int, must bool) {
+	if t.progress == nil {
+		return
+	}
+	now := time.Now()
+	if !must && now.Sub(t.told) < time.Second {
+		return
+	}
+	t.told = now
+	var total int64
+	for _, r := range t.split.Ranges {
+		total += r.Len()
+	}
+	t.progress(TaskProgress{
+		Split: t.index, Attempt: t.attempt, Phase: phase, Offsets: t.done, Total: total,
+		Rows: t.rows, Bad: t.refused, Files: files,
+	})
+}
