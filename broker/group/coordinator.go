@@ -2,9 +2,14 @@ package group
 
 import (
 	"context"
+	"errors"
 	"log/slog"
+	"math"
+	"sync"
+	"time"
+	"unicode/utf16"
 
-	"github.com/twmb/franz-go/pkg/kmsg"
+	"github.com/twmb/franz-go/pkg/kerr"
 
 	"sawlog/broker/record"
 	"sawlog/offsets"
@@ -27,7 +32,8 @@ type Config struct {
 	// *kerr.Error are translated as Kafka's coordinator does.
 	Append func(ctx context.Context, partition int32, b record.Batch) (offsets.Offset, offsets.Epoch, error)
 	// Read returns whole batches of [from, high watermark) of a hosted
-	// partition, at least one when there is one, and the bounds of its log.
+	// partition, at least one when there is one, and the bounds of its log. A
+	// from outside of the bounds is no error.
 	Read func(partition int32, from offsets.Offset, maxBytes int) (b []byte, logStart, highWatermark offsets.Offset, err error)
 	// Leader tells whether this broker leads the partition, and its epoch.
 	Leader func(partition int32) (offsets.Epoch, bool)
@@ -44,77 +50,205 @@ type Config struct {
 	// does not close it.
 	Store  *offsets.Store
 	Logger *slog.Logger
-	// Fail is told of an I/O error of the store that must end the process.
+	// Fail is told of an error of the store that must end the process.
 	Fail func(error)
 	// Settings are the numbers of the server's configuration.
 	Settings Settings
 }
 
+// Settings are Kafka's group settings; a zero takes the default.
+type Settings struct {
+	InitialDelay  time.Duration // group.initial.rebalance.delay.ms (3 s); negative = none
+	MinSession    time.Duration // group.min.session.timeout.ms (6 s)
+	MaxSession    time.Duration // group.max.session.timeout.ms (30 min)
+	MaxSize       int           // group.max.size, members (no limit)
+	MaxMetadata   int           // offset.metadata.max.bytes (4096)
+	Retention     time.Duration // offsets.retention.minutes (14 days)
+	CheckInterval time.Duration // offsets.retention.check.interval.ms (10 min)
+	CommitTimeout time.Duration // offsets.commit.timeout.ms (5 s)
+	MaxBatch      int           // bytes of records written at once (512 KiB)
+	FlushEvery    time.Duration // between applying and flushing the store (500 ms)
+	FlushRows     int           // rows that cause a flush at once (5000)
+}
+
+const (
+	defaultPartitions = 50
+	newMemberTimeout  = 5 * time.Minute
+	// maxGroupName bounds group ids, in bytes: they are part of the store's keys.
+	maxGroupName = 16 << 10
+)
+
+func orDefault[T int | time.Duration](v *T, d T) {
+	if *v == 0 {
+		*v = d
+	}
+}
+
+func (c *Config) validate() error {
+	if c.Append == nil || c.Read == nil || c.Leader == nil || c.TopicExists == nil || c.Store == nil {
+		return errors.New("group coordinator: Append, Read, Leader, TopicExists and Store are needed")
+	}
+	if c.Partitions == 0 {
+		c.Partitions = defaultPartitions
+	}
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	if c.Settled == nil {
+		c.Settled = func(int32) bool { return true }
+	}
+	if c.TopicID == nil {
+		c.TopicID = func(string) (offsets.TopicID, bool) { return offsets.TopicID{}, false }
+	}
+	if c.TopicName == nil {
+		c.TopicName = func(offsets.TopicID) (string, bool) { return "", false }
+	}
+	if c.Fail == nil {
+		c.Fail = func(err error) { c.Logger.Error("group coordinator", "error", err) }
+	}
+	s := &c.Settings
+	orDefault(&s.InitialDelay, 3*time.Second)
+	s.InitialDelay = max(0, s.InitialDelay)
+	orDefault(&s.MinSession, 6*time.Second)
+	orDefault(&s.MaxSession, 30*time.Minute)
+	orDefault(&s.MaxSize, math.MaxInt32)
+	orDefault(&s.MaxMetadata, 4096)
+	orDefault(&s.Retention, 14*24*time.Hour)
+	orDefault(&s.CheckInterval, 10*time.Minute)
+	orDefault(&s.CommitTimeout, 5*time.Second)
+	orDefault(&s.MaxBatch, 512<<10)
+	orDefault(&s.FlushEvery, 500*time.Millisecond)
+	orDefault(&s.FlushRows, 5000)
+	return nil
+}
+
+func (s *Settings) rules() Rules {
+	return Rules{
+		MinSession: s.MinSession.Milliseconds(), MaxSession: s.MaxSession.Milliseconds(),
+		InitialDelay: s.InitialDelay.Milliseconds(), NewMemberTimeout: newMemberTimeout.Milliseconds(),
+		MaxSize: s.MaxSize,
+	}
+}
+
 // Coordinator serves the groups of the partitions this broker leads and applies
 // every hosted partition of __consumer_offsets to the store.
-type Coordinator struct{}
+//
+// Locks: a shard's mu, then the store's own. Replies run outside of both.
+type Coordinator struct {
+	config  Config
+	rules   Rules
+	shards  []*shard
+	metrics counters
 
-// Settings are Kafka's group settings; a zero takes the default.
-type Settings struct{}
+	ctx    context.Context
+	cancel context.CancelFunc
+	wg     sync.WaitGroup // every goroutine and every armed timer
+
+	applier applier
+}
 
 // New starts a coordinator; Close ends it.
-func New(c Config) (*Coordinator, error) { panic("unwritten") }
+func New(c Config) (*Coordinator, error) {
+	if err := c.validate(); err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	co := &Coordinator{config: c, rules: c.Settings.rules(), ctx: ctx, cancel: cancel}
+	co.applier = newApplier(co)
+	for p := range c.Partitions {
+		co.shards = append(co.shards, newShard(co, p))
+	}
+	co.wg.Go(co.applier.run)
+	co.wg.Go(co.applier.flushes)
+	co.wg.Go(co.expiry)
+	return co, nil
+}
 
-// Close answers what is parked with NOT_COORDINATOR and waits for its goroutines.
-func (c *Coordinator) Close() error { panic("unwritten") }
+// Close answers what is parked with NOT_COORDINATOR and waits for its
+// goroutines; what was applied is flushed.
+func (c *Coordinator) Close() error {
+	c.cancel()
+	for _, s := range c.shards {
+		s.resign(true)
+	}
+	c.wg.Wait()
+	return c.config.Store.Flush()
+}
 
 // PartitionFor is the partition of __consumer_offsets that owns a group.
-func (c *Coordinator) PartitionFor(group string) int32 { panic("unwritten") }
+func (c *Coordinator) PartitionFor(group string) int32 {
+	return javaAbs(javaHash(group)) % c.config.Partitions
+}
+
+// javaHash is Java's String.hashCode, over UTF-16 units.
+func javaHash(s string) int32 {
+	var h int32
+	for _, r := range s {
+		if hi, lo := utf16.EncodeRune(r); hi != '\ufffd' {
+			h = 31*(31*h+hi) + lo
+			continue
+		}
+		h = 31*h + r
+	}
+	return h
+}
+
+// javaAbs is the absolute value as Kafka's Utils.abs has it.
+func javaAbs(n int32) int32 {
+	switch {
+	case n == math.MinInt32:
+		return 0
+	case n < 0:
+		return -n
+	default:
+		return n
+	}
+}
+
+func (c *Coordinator) shard(group string) *shard { return c.shards[c.PartitionFor(group)] }
 
 // Advance tells that the high watermark of a hosted partition moved.
-func (c *Coordinator) Advance(partition int32, highWatermark offsets.Offset) { panic("unwritten") }
+func (c *Coordinator) Advance(partition int32, _ offsets.Offset) {
+	if c.known(partition) {
+		c.applier.poke(partition)
+	}
+}
 
-// Elected tells that this broker leads the partition from epoch on.
-func (c *Coordinator) Elected(partition int32, epoch offsets.Epoch) { panic("unwritten") }
+// Elected tells that this broker leads the partition from epoch on; telling it
+// again changes nothing.
+func (c *Coordinator) Elected(partition int32, epoch offsets.Epoch) {
+	if c.known(partition) {
+		c.shards[partition].elect(epoch)
+	}
+}
 
 // Resigned tells that this broker leads the partition no more; it must be
 // called before the high watermark of the next epoch is made known.
-func (c *Coordinator) Resigned(partition int32) { panic("unwritten") }
-
-// TopicDeleted drops the offsets of a topic by tombstones.
-func (c *Coordinator) TopicDeleted(topic string) { panic("unwritten") }
-
-func (c *Coordinator) JoinGroup(ctx context.Context, from Client, r *kmsg.JoinGroupRequest, done func(*kmsg.JoinGroupResponse)) {
-	panic("unwritten")
+func (c *Coordinator) Resigned(partition int32) {
+	if c.known(partition) {
+		c.shards[partition].resign(false)
+	}
 }
 
-func (c *Coordinator) SyncGroup(ctx context.Context, from Client, r *kmsg.SyncGroupRequest, done func(*kmsg.SyncGroupResponse)) {
-	panic("unwritten")
+func (c *Coordinator) known(partition int32) bool {
+	return partition >= 0 && int(partition) < len(c.shards)
 }
 
-func (c *Coordinator) Heartbeat(ctx context.Context, from Client, r *kmsg.HeartbeatRequest, done func(*kmsg.HeartbeatResponse)) {
-	panic("unwritten")
-}
-
-func (c *Coordinator) LeaveGroup(ctx context.Context, from Client, r *kmsg.LeaveGroupRequest, done func(*kmsg.LeaveGroupResponse)) {
-	panic("unwritten")
-}
-
-func (c *Coordinator) OffsetCommit(ctx context.Context, from Client, r *kmsg.OffsetCommitRequest, done func(*kmsg.OffsetCommitResponse)) {
-	panic("unwritten")
-}
-
-func (c *Coordinator) OffsetFetch(ctx context.Context, from Client, r *kmsg.OffsetFetchRequest, done func(*kmsg.OffsetFetchResponse)) {
-	panic("unwritten")
-}
-
-func (c *Coordinator) OffsetDelete(ctx context.Context, from Client, r *kmsg.OffsetDeleteRequest, done func(*kmsg.OffsetDeleteResponse)) {
-	panic("unwritten")
-}
-
-func (c *Coordinator) ListGroups(ctx context.Context, from Client, r *kmsg.ListGroupsRequest, done func(*kmsg.ListGroupsResponse)) {
-	panic("unwritten")
-}
-
-func (c *Coordinator) DescribeGroups(ctx context.Context, from Client, r *kmsg.DescribeGroupsRequest, done func(*kmsg.DescribeGroupsResponse)) {
-	panic("unwritten")
-}
-
-func (c *Coordinator) DeleteGroups(ctx context.Context, from Client, r *kmsg.DeleteGroupsRequest, done func(*kmsg.DeleteGroupsResponse)) {
-	panic("unwritten")
+// codeOf is the Kafka error a client gets for an append that went wrong.
+func codeOf(err error) int16 {
+	if err == nil {
+		return 0
+	}
+	var k *kerr.Error
+	if !errors.As(err, &k) {
+		return kerr.CoordinatorNotAvailable.Code // also a context that ended
+	}
+	switch k.Code {
+	case kerr.NotLeaderForPartition.Code, kerr.KafkaStorageError.Code, kerr.FencedLeaderEpoch.Code, kerr.NotCoordinator.Code:
+		return kerr.NotCoordinator.Code
+	case kerr.MessageTooLarge.Code, kerr.RecordListTooLarge.Code, kerr.InvalidFetchSize.Code:
+		return kerr.UnknownServerError.Code
+	default:
+		return kerr.CoordinatorNotAvailable.Code
+	}
 }
