@@ -1,0 +1,132 @@
+package parquet
+
+import (
+	"io"
+	"testing"
+
+	"sawlog/formats"
+)
+
+// batchRows and batchBytes are the loader's rule for batches.
+const (
+	batchRows  = 8192
+	batchBytes = 8 << 20
+)
+
+func benchDecoder(tb testing.TB) (formats.Decoder, *formats.Schema, [][]byte, int64) {
+	tb.Helper()
+	s := benchSchema()
+	d, err := formats.NewDecoder(s, benchOptions())
+	if err != nil {
+		tb.Fatal(err)
+	}
+	lines := benchLines(batchRows * 8)
+	var bytes int64
+	for _, l := range lines {
+		bytes += int64(len(l))
+	}
+	return d, s, lines, bytes
+}
+
+func decodeLines(tb testing.TB, d formats.Decoder, c *formats.Columns, lines [][]byte, full func()) {
+	m := formats.Message{Topic: "t", Partition: 3, Timestamp: -1}
+	for i, l := range lines {
+		m.Offset, m.Value = int64(i), l
+		if _, err := d.Append(c, &m); err != nil {
+			tb.Fatalf("line %d: %v", i, err)
+		}
+		if c.Rows() >= batchRows || c.Bytes() >= batchBytes {
+			full()
+			c.Reset()
+		}
+	}
+}
+
+func BenchmarkJSONToColumns(b *testing.B) {
+	d, s, lines, bytes := benchDecoder(b)
+	c := formats.NewColumns(s)
+	b.ReportAllocs()
+	b.ResetTimer()
+	for range b.N {
+		decodeLines(b, d, c, lines, func() {})
+	}
+	report(b, len(lines), bytes)
+}
+
+func BenchmarkJSONToParquet(b *testing.B) {
+	for _, codec := range []string{"zstd", "snappy", "none"} {
+		b.Run(codec, func(b *testing.B) {
+			d, s, lines, bytes := benchDecoder(b)
+			c := formats.NewColumns(s)
+			b.ReportAllocs()
+			b.ResetTimer()
+			var out int64
+			for range b.N {
+				sink := &countingWriter{}
+				w, err := NewWriter(sink, s, Options{Codec: codec})
+				if err != nil {
+					b.Fatal(err)
+				}
+				for range 8 { // a file of 524,288 rows
+					decodeLines(b, d, c, lines, func() {
+						if err := w.Write(c); err != nil {
+							b.Fatal(err)
+						}
+					})
+				}
+				if err := w.Close(); err != nil {
+					b.Fatal(err)
+				}
+				out = sink.n
+			}
+			report(b, 8*len(lines), 8*bytes)
+			b.ReportMetric(float64(out)/float64(8*len(lines)), "outB/row")
+		})
+	}
+}
+
+func BenchmarkDigest(b *testing.B) {
+	d, s, lines, bytes := benchDecoder(b)
+	c := formats.NewColumns(s)
+	decodeLines(b, d, c, lines[:batchRows-1], func() {})
+	digest := formats.NewDigest(s)
+	b.ResetTimer()
+	for range b.N {
+		digest.Add(c)
+	}
+	report(b, batchRows-1, bytes/8)
+}
+
+func report(b *testing.B, rows int, bytes int64) {
+	b.SetBytes(bytes)
+	b.ReportMetric(float64(rows)*float64(b.N)/b.Elapsed().Seconds(), "rows/s")
+}
+
+type countingWriter struct{ n int64 }
+
+func (w *countingWriter) Write(b []byte) (int, error) {
+	w.n += int64(len(b))
+	return len(b), nil
+}
+
+var _ io.Writer = (*countingWriter)(nil)
+
+// TestDecodeAllocatesNothing holds the decode path at 0 allocations a record.
+func TestDecodeAllocatesNothing(t *testing.T) {
+	d, s, lines, _ := benchDecoder(t)
+	c := formats.NewColumns(s)
+	decodeLines(t, d, c, lines[:4096], func() {}) // grows the columns
+	c.Reset()
+	m := formats.Message{Topic: "t", Timestamp: -1}
+	next := 0
+	perRun := testing.AllocsPerRun(3000, func() {
+		m.Offset, m.Value = int64(next), lines[next]
+		if _, err := d.Append(c, &m); err != nil {
+			t.Fatal(err)
+		}
+		next++
+	})
+	if perRun != 0 {
+		t.Errorf("%v allocations a record, want 0", perRun)
+	}
+}
