@@ -1,4 +1,101 @@
 // Package controller keeps the metadata of the cluster: which brokers there
 // are, which topics and partitions, who leads each and which replicas are in
 // sync, and all configurations.
+//
+// # How a change is made
+//
+// The files state*.go are pure. An Image is the metadata as of one Raft index
+// and never changes. A request is a decision (createTopic, register,
+// changeISR, …): a function of the image that returns records or a refusal.
+// Records are facts; fold turns an image and records into the next image, the
+// same on every node. What policy there is (placement, elections, the ELR, what
+// names may be) is in the decisions and never runs when the log is replayed.
+//
+// On the active controller one goroutine (propose.go) gathers the requests that
+// wait, decides them one after the other, appends what comes of them as one
+// entry of the Raft log, waits until the entry is applied, and answers. So it
+// commits first and acts second, and many concurrent requests share one sync.
+// A decision that doesn't fit in one entry is cut where it may be; what a
+// former controller left half done is finished by repair when a node takes over.
+//
+// An entry names the Raft term and the number of entries it was decided on.
+// A node applies it only if it was appended in that term and the numbers fit;
+// else it is dropped, on all nodes alike: nothing is applied to a state other
+// than the one it was decided on.
+//
+// # What is on disk
+//
+// All integers are big-endian. A uvarint is base 128, least significant group
+// first, in its shortest form. A string is a uvarint of its length plus one,
+// then the bytes; 0 is null where that is allowed. An array is a uvarint of its
+// length plus one, then the elements. tags is a uvarint count of tagged fields,
+// each uvarint tag, uvarint size, bytes, in ascending order of tag; a tag this
+// build does not know is an error, as are unknown types and versions.
+//
+//	<data directory>/controller/
+//	    stable                              the term and vote of this node
+//	    snapshots/<index>-<term>.snapshot   two of them; both 20 digits
+//	    log/raft-0/                         the Raft log: a data directory of broker/log with one log
+//
+// The entry of Raft index i is the record at offset i-1 of the log; its batch
+// has the term as leader epoch:
+//
+//	key       version u8 = 1 | type of entry u8 (Raft's LogType) | term u64
+//	value     the entry's data: Raft's configuration, or for a command an entry as below
+//	timestamp when the leader appended it, ms; 0 = not known
+//	header    "ext" = Raft's extensions, if there are any
+//
+// Entry:
+//
+//	format u8 = 1 | term u64 | sequence u64 | array of (uvarint length | record) | tags
+//	tag 0: sha256 of the image before, as encoded below; in every 1024th entry
+//
+// At most 10,000 records and 256 KiB.
+//
+// Record: type u8 | version u8 = 0 | body | tags. The bodies, ids and epochs
+// being i32 unless noted, a uuid 16 bytes, brokers an array of i32:
+//
+//	 1 cluster           id string
+//	 2 format.level      level i16
+//	 3 broker            id | incarnation uuid | directory uuid | epoch i64 (0 = index of the entry) |
+//	                     array of (listener string | host string | port i32) | rack string | flags u8
+//	                     (1 fenced, 2 shutting down)
+//	 4 broker change     id | epoch i64 | flags u8
+//	 5 broker removal    id | epoch i64
+//	 6 topic             name string | id uuid | internal u8
+//	 7 topic removal     id uuid
+//	 8 partition         topic uuid | index | leader | leader epoch | partition epoch | replicas brokers |
+//	                     isr brokers | elr brokers | recovering u8
+//	 9 partition change  topic uuid | index | partition epoch after it |
+//	                     tags: 0 leader (a new leader epoch), 1 replicas, 2 isr, 3 elr, 4 recovering u8
+//	10 configuration     kind u8 (2 topic, 4 broker) | name string | key string | value string or null (unset)
+//	11 producer ids      broker | broker epoch i64 | next id i64
+//	12 node id           next id
+//	13 image             index u64 | sequence u64; only as the first record of a snapshot
+//
+// Snapshot file, the body being an image:
+//
+//	"SLSN" | version u8 = 1 | index u64 | term u64 | index of the configuration u64 |
+//	uvarint length, configuration of the quorum as Raft encodes it |
+//	uvarint length, body | sha256 of all before
+//
+//	body: format u8 = 1 | array of (uvarint length | record), in the order image, cluster,
+//	      format.level, producer ids, node id, brokers by id, configurations of all brokers, of each
+//	      broker, then each topic by name with its configurations by key and its partitions
+//
+// Stable store:
+//
+//	"SLST" | version u8 = 1 | array of (key string | value string), by key | CRC-32C of all before u32
+//
+// with Raft's keys CurrentTerm, LastVoteTerm (u64), LastVoteCand, and ours:
+// floor (u64), the last index of the log when the node was stopped cleanly.
+//
+// # Damage
+//
+// Open reads all of it: every byte of the stable store and the snapshots is
+// under a checksum, every entry after the newest snapshot is decoded. A file
+// that is damaged, missing beside others, or too short stops Open with an
+// error that names it; it is never taken for an empty cluster. Only the tail of
+// the log that a crash cut before its sync, which nobody was told of, is
+// dropped by the log itself.
 package controller

@@ -21,6 +21,7 @@ const (
 	raftSegmentBytes = 8 << 20
 	raftBatchBytes   = 1 << 20 // a batch of entries is closed at this size
 	raftReadBytes    = 1 << 20
+	yearMs           = 365 * 24 * 60 * 60 * 1000 // a segment ends by size, not by age
 )
 
 // raftPartition is the replica the Raft log is kept as.

@@ -183,7 +183,7 @@ func (c *Controller) openEntries(config Config, dir string) (err error) {
 	}
 	settings := log.DefaultConfig()
 	settings.SegmentBytes, settings.MaxBatchBytes = raftSegmentBytes, raftSegmentBytes
-	settings.SegmentMs, settings.RetentionMs, settings.RetentionBytes = math.MaxInt64, -1, -1
+	settings.SegmentMs, settings.RetentionMs, settings.RetentionBytes = yearMs, -1, -1
 	for _, l := range c.disk.Logs() {
 		if l.TopicPartition() == raftPartition {
 			l.SetConfig(settings)
