@@ -109,6 +109,10 @@ func (l *Ledger) standing(p *Plan, planID string) (covered *Record, err error) {
 
 // seal chooses one good result per split and reads its files back.
 func (l *Ledger) seal(ctx context.Context, p *Plan, planID string, results []*Result) (*sealed, error) {
+	b, err := newBucketer(p.Bucket)
+	if err != nil {
+		return nil, err
+	}
 	var chosen []*Result
 	mutable := false
 	missing := &IncompleteError{Plan: planID}
@@ -123,7 +127,7 @@ func (l *Ledger) seal(ctx context.Context, p *Plan, planID string, results []*Re
 			if err := ctx.Err(); err != nil {
 				return nil, err
 			}
-			err := checkResult(p, planID, s, r)
+			err := checkResult(p, planID, s, b, r)
 			if r.Unknown != nil {
 				err = errors.New("it met paths the schema does not know")
 			}

@@ -62,7 +62,8 @@ func (f *Fold) VisibleOf(number int64) []*Visible {
 func (f *Fold) All() []*Visible { return f.visible(func(*Visible) bool { return true }) }
 
 // HoldersOf lists the files that may hold an offset: those of the split that
-// loaded it, one per hour the split has rows of. Topic is a name or a topic id.
+// loaded it, one per hour the split has rows of, and its quarantine file. Topic
+// is a name or a topic id.
 func (f *Fold) HoldersOf(topic string, partition int32, at offsets.Offset) []*Visible {
 	ids := map[string]bool{}
 	for key, p := range f.Partitions {
@@ -70,7 +71,12 @@ func (f *Fold) HoldersOf(topic string, partition int32, at offsets.Offset) []*Vi
 			ids[key.TopicID.Hex()] = true
 		}
 	}
-	return f.visible(func(v *Visible) bool {
+	type split struct {
+		plan string
+		n    int
+	}
+	holders := map[split]bool{}
+	holds := func(v *Visible) bool {
 		for _, part := range v.Parts {
 			if ids[part.TopicID.Hex()] && part.Partition == partition && part.Contains(at) {
 				return true
@@ -86,6 +92,14 @@ func (f *Fold) HoldersOf(topic string, partition int32, at offsets.Offset) []*Vi
 			}
 		}
 		return false
+	}
+	for _, v := range f.Files {
+		if holds(v) {
+			holders[split{v.Plan, v.Split}] = true
+		}
+	}
+	return f.visible(func(v *Visible) bool {
+		return holds(v) || v.Hour == nil && holders[split{v.Plan, v.Split}]
 	})
 }
 

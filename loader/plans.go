@@ -136,12 +136,16 @@ func (l *Ledger) OpenPlans(ctx context.Context) ([]PlanRef, error) {
 // ended. Only whole results whose files are there in full size count; their
 // hashes are verified by Commit.
 func (l *Ledger) Results(ctx context.Context, p *Plan, planID string) ([]*Result, error) {
+	b, err := newBucketer(p.Bucket)
+	if err != nil {
+		return nil, err
+	}
 	var found []*Result
 	for i := range p.Splits {
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
-		of, err := l.splitResults(p, planID, &p.Splits[i])
+		of, err := l.splitResults(p, planID, &p.Splits[i], b)
 		if err != nil {
 			return nil, err
 		}
@@ -150,7 +154,7 @@ func (l *Ledger) Results(ctx context.Context, p *Plan, planID string) ([]*Result
 	return found, nil
 }
 
-func (l *Ledger) splitResults(p *Plan, planID string, s *Split) ([]*Result, error) {
+func (l *Ledger) splitResults(p *Plan, planID string, s *Split, b *bucketer) ([]*Result, error) {
 	dir := StageDir(s.StagePlan(planID), s.Index)
 	attempts, err := l.sink.List(dir)
 	if errors.Is(err, sink.ErrNotExist) {
@@ -175,7 +179,7 @@ func (l *Ledger) splitResults(p *Plan, planID string, s *Split) ([]*Result, erro
 		}
 		r, err := l.readResult(name)
 		if err == nil {
-			err = checkResult(p, planID, s, r)
+			err = checkResult(p, planID, s, b, r)
 		}
 		if err == nil {
 			err = l.checkSizes(r)
@@ -230,17 +234,17 @@ func (l *Ledger) checkSizes(r *Result) error {
 
 // checkResult holds a result against its split: the ranges it counts, the names
 // of its files, and that all adds up. Files are not opened.
-func checkResult(p *Plan, planID string, s *Split, r *Result) error {
+func checkResult(p *Plan, planID string, s *Split, b *bucketer, r *Result) error {
 	stagePlan := s.StagePlan(planID)
 	if r.V != 1 || r.Plan != stagePlan || r.Split != s.Index {
 		return fmt.Errorf("is version %d of split %d of plan %s, want split %d of plan %s", r.V, r.Split, r.Plan, s.Index, stagePlan)
 	}
-	return checkContent(p, stagePlan, s, r)
+	return checkContent(p, stagePlan, s, b, r)
 }
 
 // checkContent is checkResult for a result of any plan folder: a rerun stages a
 // split that was carried over under the newer plan.
-func checkContent(p *Plan, stagePlan string, s *Split, r *Result) error {
+func checkContent(p *Plan, stagePlan string, s *Split, b *bucketer, r *Result) error {
 	if r.Unknown != nil {
 		if len(r.Files) > 0 {
 			return errors.New("reports unknown paths and brings files")
@@ -257,10 +261,6 @@ func checkContent(p *Plan, stagePlan string, s *Split, r *Result) error {
 		}
 		data += r.Inputs[i].Data
 		bad += r.Inputs[i].Quarantined
-	}
-	b, err := newBucketer(p.Bucket)
-	if err != nil {
-		return err
 	}
 	var rows, badRows int64
 	seen := map[string]bool{}

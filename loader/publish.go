@@ -298,6 +298,10 @@ func (l *Ledger) remake(ctx context.Context, planID string, profile int, splits 
 	if err != nil {
 		return nil, err
 	}
+	b, err := newBucketer(p.Bucket)
+	if err != nil {
+		return nil, err
+	}
 	due := map[int]bool{}
 	for _, n := range splits {
 		due[n] = true
@@ -309,7 +313,7 @@ func (l *Ledger) remake(ctx context.Context, planID string, profile int, splits 
 		}
 		delete(due, r.Split)
 		s := &p.Splits[r.Split]
-		if err := checkContent(p, s.StagePlan(planID), s, r); err != nil {
+		if err := checkContent(p, s.StagePlan(planID), s, b, r); err != nil {
 			return nil, &Error{Code: ExitMismatch, Msg: fmt.Sprintf("split %d of plan %s, made again", r.Split, planID), Err: err}
 		}
 		for i := range r.Files {
