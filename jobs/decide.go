@@ -223,3 +223,16 @@ func (s *Scheduler) trim(name string) error {
 	}
 	return nil
 }
+
+// Sets lists the data sets of a job as they stand now; those of a pattern are
+// looked up in its cluster.
+func (s *Scheduler) Sets(name string) ([]Set, error) {
+	j, err := s.job(name)
+	if err != nil {
+		return nil, err
+	}
+	if j.spec == nil {
+		return nil, refuse(ErrInvalid, "job %s no longer reads: %v", name, j.broken)
+	}
+	return s.sets(j)
+}

@@ -1,0 +1,180 @@
+// Package api is the HTTP side of a server: /api/v1 for jobs, runs, data sets
+// and the cluster, health, metrics and profiles, and the client of all that.
+// It carries no rules of its own: jobs and the loader decide.
+package api
+
+import (
+	"context"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/pprof"
+	"strings"
+	"time"
+
+	"sawlog/broker"
+	"sawlog/jobs"
+	"sawlog/loader"
+)
+
+// Config is what the handler stands in front of. Fields that are nil answer
+// "not available".
+type Config struct {
+	Jobs    *jobs.Scheduler
+	Cluster Cluster                // topics, groups; OverKafka makes one
+	Broker  func() broker.Snapshot // numbers for /metrics
+	Console http.Handler           // serves /console/ and below
+	Logger  *slog.Logger
+	Version string
+	// Loopback says that the listener is reachable from this machine only: then
+	// a request must name this machine, so that no foreign page can reach it by
+	// a name that resolves here.
+	Loopback bool
+	// Checks are what /readyz asks, by name.
+	Checks map[string]func() error
+
+	// Plan says what a run of one data set of a job would do.
+	Plan func(ctx context.Context, s *jobs.Spec, set jobs.Set, ask jobs.Ask) (*jobs.Planned, error)
+	// Rerun remakes a run's files from its plan; Verify checks a run or, with
+	// run empty, the data set. Both answer what is printed as JSON.
+	Rerun  func(ctx context.Context, s *jobs.Spec, set jobs.Set, run string) (any, error)
+	Verify func(ctx context.Context, s *jobs.Spec, set jobs.Set, run string) (any, error)
+	// Fold reads a data set's ledger; nil without an error = nothing loaded yet.
+	Fold func(ctx context.Context, s *jobs.Spec, set jobs.Set) (*loader.Fold, error)
+}
+
+// server holds the configuration behind the handlers.
+type server struct {
+	Config
+	lag lagCache
+}
+
+// New makes the handler of everything under the server's HTTP address.
+func New(c Config) http.Handler {
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	s := &server{Config: c}
+	mux := http.NewServeMux()
+	s.routeJobs(mux)
+	s.routeRuns(mux)
+	s.routeDatasets(mux)
+	s.routeCluster(mux)
+	mux.HandleFunc("GET /api/v1/events", s.events)
+	mux.HandleFunc("GET /api/v1/version", s.version)
+	mux.HandleFunc("/api/", func(w http.ResponseWriter, r *http.Request) {
+		s.fail(w, r, &Error{Status: http.StatusNotFound, Code: CodeNotFound, Message: "no such resource: " + r.Method + " " + r.URL.Path})
+	})
+	mux.HandleFunc("GET /livez", func(w http.ResponseWriter, _ *http.Request) { say(w, http.StatusOK, "ok\n") })
+	mux.HandleFunc("GET /readyz", s.ready)
+	mux.Handle("GET /metrics", s.metrics())
+	profiles(mux)
+	if c.Console != nil {
+		mux.Handle("/console/", c.Console)
+		mux.Handle("GET /{$}", http.RedirectHandler("/console/", http.StatusFound))
+	}
+	return s.guard(mux)
+}
+
+func say(w http.ResponseWriter, status int, text string) {
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	w.WriteHeader(status)
+	_, _ = w.Write([]byte(text)) // the caller went away
+}
+
+// profiles serves pprof to this machine only, whoever else may connect.
+func profiles(mux *http.ServeMux) {
+	local := func(h http.HandlerFunc) http.HandlerFunc {
+		return func(w http.ResponseWriter, r *http.Request) {
+			host, _, err := net.SplitHostPort(r.RemoteAddr)
+			if ip := net.ParseIP(host); err != nil || ip == nil || !ip.IsLoopback() {
+				say(w, http.StatusForbidden, "profiles are for this machine only\n")
+				return
+			}
+			h(w, r)
+		}
+	}
+	mux.HandleFunc("GET /debug/pprof/", local(pprof.Index))
+	mux.HandleFunc("GET /debug/pprof/profile", local(pprof.Profile))
+	mux.HandleFunc("GET /debug/pprof/symbol", local(pprof.Symbol))
+	mux.HandleFunc("GET /debug/pprof/trace", local(pprof.Trace))
+}
+
+// policy is the content security policy of every page: own files only.
+const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; " +
+	"form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+
+// bodyLimit bounds what a request may send.
+const bodyLimit = 1 << 20
+
+// guard keeps foreign pages out and sets the headers every answer has.
+func (s *server) guard(next http.Handler) http.Handler {
+	origin := http.NewCrossOriginProtection()
+	origin.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		s.fail(w, r, &Error{Status: http.StatusForbidden, Code: CodeForbidden, Message: "a page of another origin may not change anything here"})
+	}))
+	guarded := origin.Handler(next)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		h := w.Header()
+		h.Set("Content-Security-Policy", policy)
+		h.Set("X-Content-Type-Options", "nosniff")
+		h.Set("Referrer-Policy", "no-referrer")
+		h.Set("Cross-Origin-Opener-Policy", "same-origin")
+		h.Set("Cross-Origin-Resource-Policy", "same-origin")
+		if !strings.HasPrefix(r.URL.Path, "/console/") {
+			h.Set("Cache-Control", "no-store")
+		}
+		if s.Loopback && !localHost(r.Host) {
+			s.fail(w, r, &Error{
+				Status: http.StatusForbidden, Code: CodeForbidden, Message: "this server listens on loopback and does not answer to the name " + r.Host,
+				Hint: "use http://localhost or http://127.0.0.1",
+			})
+			return
+		}
+		r.Body = http.MaxBytesReader(w, r.Body, bodyLimit)
+		guarded.ServeHTTP(w, r)
+	})
+}
+
+// localHost tells whether a Host header names this machine.
+func localHost(hostport string) bool {
+	host, _, err := net.SplitHostPort(hostport)
+	if err != nil {
+		host = strings.Trim(hostport, "[]")
+	}
+	if strings.EqualFold(host, "localhost") {
+		return true
+	}
+	ip := net.ParseIP(host)
+	return ip != nil && ip.IsLoopback()
+}
+
+func (s *server) version(w http.ResponseWriter, _ *http.Request) {
+	reply(w, http.StatusOK, map[string]string{"version": s.Version})
+}
+
+// ready answers whether the server can do its work; with ?verbose a line for
+// each check.
+func (s *server) ready(w http.ResponseWriter, r *http.Request) {
+	var lines strings.Builder
+	status := http.StatusOK
+	for _, name := range sortedNames(s.Checks) {
+		if err := s.Checks[name](); err != nil {
+			status = http.StatusServiceUnavailable
+			lines.WriteString("[-] " + name + ": " + err.Error() + "\n")
+		} else {
+			lines.WriteString("[+] " + name + " ok\n")
+		}
+	}
+	text := "ok\n"
+	if status != http.StatusOK {
+		text = "not ready\n"
+	}
+	if r.URL.Query().Has("verbose") || status != http.StatusOK {
+		text = lines.String() + text
+	}
+	say(w, status, text)
+}
+
+// heartbeat is how often an idle event stream sends a comment.
+const heartbeat = 15 * time.Second

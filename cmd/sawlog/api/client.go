@@ -1,0 +1,352 @@
+package api
+
+import (
+	"bufio"
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"sawlog/jobs"
+)
+
+// Client speaks to a server's API. Its errors are *Error: what the server said,
+// or CodeUnavailable when it could not be reached.
+type Client struct {
+	Base string // http://127.0.0.1:8088
+	HTTP *http.Client
+	User string // named in the history as who asked
+}
+
+// NewClient makes a client of the server at a URL.
+func NewClient(base, user string) (*Client, error) {
+	u, err := url.Parse(base)
+	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
+		return nil, &Error{Code: CodeInvalid, Message: fmt.Sprintf("server %q: want http://HOST:PORT", base)}
+	}
+	return &Client{Base: strings.TrimRight(base, "/"), HTTP: http.DefaultClient, User: user}, nil
+}
+
+// send makes a request; the caller closes the answer's body.
+func (c *Client) send(ctx context.Context, method, path string, query url.Values, kind string, body []byte) (*http.Response, error) {
+	target := c.Base + path
+	if len(query) > 0 {
+		target += "?" + query.Encode()
+	}
+	req, err := http.NewRequestWithContext(ctx, method, target, bytes.NewReader(body))
+	if err != nil {
+		return nil, &Error{Code: CodeInvalid, Message: err.Error()}
+	}
+	if c.User != "" {
+		req.Header.Set(userHeader, c.User)
+	}
+	if kind != "" {
+		req.Header.Set("Content-Type", kind)
+	}
+	resp, err := c.HTTP.Do(req)
+	if err != nil {
+		if ctx.Err() != nil && !errors.Is(ctx.Err(), context.DeadlineExceeded) {
+			return nil, context.Cause(ctx)
+		}
+		var asked *url.Error
+		if errors.As(err, &asked) {
+			err = asked.Err
+		}
+		return nil, &Error{
+			Code: CodeUnavailable, Message: "server " + c.Base + ": " + err.Error(),
+			Hint: "is `sawlog serve` running? --server or SAWLOG_SERVER names another address",
+		}
+	}
+	if resp.StatusCode >= 300 {
+		defer func() { _ = resp.Body.Close() }() // it is thrown away
+		return nil, c.refused(resp)
+	}
+	return resp, nil
+}
+
+// refused reads the error of an answer.
+func (c *Client) refused(resp *http.Response) error {
+	text, err := io.ReadAll(io.LimitReader(resp.Body, bodyLimit))
+	e := &Error{Status: resp.StatusCode}
+	if err == nil && json.Unmarshal(text, e) == nil && e.Code != "" {
+		return e
+	}
+	return &Error{
+		Status: resp.StatusCode, Code: CodeFailed,
+		Message: fmt.Sprintf("server %s answered %s: %.200s", c.Base, resp.Status, strings.TrimSpace(string(text))),
+		Hint:    "is that address a sawlog server?",
+	}
+}
+
+// get and post fill in out, unless it is nil.
+func (c *Client) get(ctx context.Context, path string, query url.Values, out any) error {
+	return c.read(c.send(ctx, http.MethodGet, path, query, "", nil))(out)
+}
+
+func (c *Client) post(ctx context.Context, path string, in, out any) error {
+	body, err := json.Marshal(in)
+	if err != nil {
+		return err
+	}
+	return c.read(c.send(ctx, http.MethodPost, path, nil, "application/json", body))(out)
+}
+
+// read takes an answer in.
+func (c *Client) read(resp *http.Response, err error) func(out any) error {
+	return func(out any) error {
+		if err != nil {
+			return err
+		}
+		defer func() { _ = resp.Body.Close() }() // read to its end, or thrown away
+		if err := json.NewDecoder(resp.Body).Decode(out); err != nil {
+			return &Error{Code: CodeUnavailable, Message: "server " + c.Base + ": its answer breaks off: " + err.Error()}
+		}
+		return nil
+	}
+}
+
+func at(kind, name string, more ...string) string {
+	return "/api/v1/" + kind + "/" + url.PathEscape(name) + strings.Join(append([]string{""}, more...), "/")
+}
+
+// Apply sends a job file; with dry nothing is changed.
+func (c *Client) Apply(ctx context.Context, text []byte, path string, dry bool) (*jobs.Applied, error) {
+	query := url.Values{"path": {path}}
+	if dry {
+		query.Set("dry_run", "true")
+	}
+	out := &jobs.Applied{}
+	return out, c.read(c.send(ctx, http.MethodPost, "/api/v1/jobs", query, "application/yaml", text))(out)
+}
+
+// Jobs lists the jobs.
+func (c *Client) Jobs(ctx context.Context) ([]jobs.Status, error) {
+	var out JobList
+	err := c.get(ctx, "/api/v1/jobs", nil, &out)
+	return out.Jobs, err
+}
+
+// Job gets one job, its file included.
+func (c *Client) Job(ctx context.Context, name string) (*jobs.Status, error) {
+	out := &jobs.Status{}
+	return out, c.get(ctx, at("jobs", name), nil, out)
+}
+
+// Explain gets a job's effective file.
+func (c *Client) Explain(ctx context.Context, name string) ([]byte, error) {
+	resp, err := c.send(ctx, http.MethodGet, at("jobs", name, "explain"), nil, "", nil)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = resp.Body.Close() }() // read to its end
+	return io.ReadAll(resp.Body)
+}
+
+// Next lists the next n ticks of a job.
+func (c *Client) Next(ctx context.Context, name string, n int) ([]jobs.NextTick, error) {
+	var out TickList
+	err := c.get(ctx, at("jobs", name, "next"), url.Values{"n": {strconv.Itoa(n)}}, &out)
+	return out.Ticks, err
+}
+
+// Hours gets the grid of a job; zero bounds mean the last 72 hours.
+func (c *Client) Hours(ctx context.Context, name string, from, to time.Time) (*HourList, error) {
+	query := url.Values{}
+	if !from.IsZero() {
+		query.Set("from", from.UTC().Format(time.RFC3339))
+	}
+	if !to.IsZero() {
+		query.Set("to", to.UTC().Format(time.RFC3339))
+	}
+	out := &HourList{}
+	return out, c.get(ctx, at("jobs", name, "hours"), query, out)
+}
+
+// Pause stops a job's ticks from making runs.
+func (c *Client) Pause(ctx context.Context, name, reason string) (*jobs.Status, error) {
+	out := &jobs.Status{}
+	return out, c.post(ctx, at("jobs", name, "pause"), map[string]string{"reason": reason}, out)
+}
+
+// Resume lets a job's ticks make runs again.
+func (c *Client) Resume(ctx context.Context, name string) (*Resumed, error) {
+	out := &Resumed{}
+	return out, c.post(ctx, at("jobs", name, "resume"), struct{}{}, out)
+}
+
+// Delete forgets a job and its history.
+func (c *Client) Delete(ctx context.Context, name string) error {
+	var out map[string]string
+	return c.read(c.send(ctx, http.MethodDelete, at("jobs", name), nil, "", nil))(&out)
+}
+
+// Trigger starts runs of a job now.
+func (c *Client) Trigger(ctx context.Context, name string, t Trigger) ([]*jobs.Run, error) {
+	var out RunList
+	err := c.post(ctx, at("jobs", name, "trigger"), t, &out)
+	return out.Runs, err
+}
+
+// Plan says what runs of a job would do.
+func (c *Client) Plan(ctx context.Context, name string, t Trigger) ([]PlanOf, error) {
+	var out PlanList
+	err := c.post(ctx, at("jobs", name, "plan"), t, &out)
+	return out.Plans, err
+}
+
+// Backfill carries out the missing or failed ticks of a window.
+func (c *Client) Backfill(ctx context.Context, b Backfill) (*jobs.Backfilled, error) {
+	out := &jobs.Backfilled{}
+	return out, c.post(ctx, "/api/v1/backfills", b, out)
+}
+
+// Runs lists runs, newest first.
+func (c *Client) Runs(ctx context.Context, f jobs.RunFilter) ([]*jobs.Run, error) {
+	query := url.Values{}
+	for key, value := range map[string]string{"job": f.Job, "status": f.Status} {
+		if value != "" {
+			query.Set(key, value)
+		}
+	}
+	if !f.Tick.IsZero() {
+		query.Set("tick", f.Tick.UTC().Format(time.RFC3339))
+	}
+	if f.Limit > 0 {
+		query.Set("limit", strconv.Itoa(f.Limit))
+	}
+	var out RunList
+	err := c.get(ctx, "/api/v1/runs", query, &out)
+	return out.Runs, err
+}
+
+// Run gets one run.
+func (c *Client) Run(ctx context.Context, id string) (*jobs.Run, error) {
+	out := &jobs.Run{}
+	return out, c.get(ctx, at("runs", id), nil, out)
+}
+
+// Cancel ends a run.
+func (c *Client) Cancel(ctx context.Context, id string) (*jobs.Run, error) {
+	out := &jobs.Run{}
+	return out, c.post(ctx, at("runs", id, "cancel"), struct{}{}, out)
+}
+
+// Retry queues an ended run again.
+func (c *Client) Retry(ctx context.Context, id string, r Retry) (*jobs.Run, error) {
+	out := &jobs.Run{}
+	return out, c.post(ctx, at("runs", id, "retry"), r, out)
+}
+
+// Rerun remakes the files of a run from its plan; the report is out's.
+func (c *Client) Rerun(ctx context.Context, id string, out any) error {
+	return c.post(ctx, at("runs", id, "rerun"), struct{}{}, out)
+}
+
+// VerifyRun checks what a run committed; the report is out's.
+func (c *Client) VerifyRun(ctx context.Context, id string, out any) error {
+	return c.post(ctx, at("runs", id, "verify"), struct{}{}, out)
+}
+
+// VerifyDataset checks a whole data set; the report is out's.
+func (c *Client) VerifyDataset(ctx context.Context, name string, out any) error {
+	return c.post(ctx, at("datasets", name, "verify"), struct{}{}, out)
+}
+
+// Datasets lists the data sets the server's jobs write.
+func (c *Client) Datasets(ctx context.Context) ([]Dataset, error) {
+	var out DatasetList
+	err := c.get(ctx, "/api/v1/datasets", nil, &out)
+	return out.Datasets, err
+}
+
+// Dataset gets one data set and what its ledger says.
+func (c *Client) Dataset(ctx context.Context, name string) (*Dataset, error) {
+	out := &Dataset{}
+	return out, c.get(ctx, at("datasets", name), nil, out)
+}
+
+// Watch hands every event to fn until it returns false, ctx ends or the server
+// goes away. An empty job means all jobs.
+func (c *Client) Watch(ctx context.Context, job string, fn func(jobs.Event) bool) error {
+	return c.watch(ctx, job, func() bool { return true }, fn)
+}
+
+// watch calls opened once no event can be missed any more; it too may end it.
+func (c *Client) watch(ctx context.Context, job string, opened func() bool, fn func(jobs.Event) bool) error {
+	query := url.Values{}
+	if job != "" {
+		query.Set("job", job)
+	}
+	resp, err := c.send(ctx, http.MethodGet, "/api/v1/events", query, "", nil)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = resp.Body.Close() }() // a stream has no end worth reading
+	if !opened() {
+		return nil
+	}
+	lines := bufio.NewScanner(resp.Body)
+	lines.Buffer(nil, bodyLimit)
+	for lines.Scan() {
+		data, ok := strings.CutPrefix(lines.Text(), "data: ")
+		if !ok {
+			continue
+		}
+		var ev jobs.Event
+		if err := json.Unmarshal([]byte(data), &ev); err != nil {
+			return &Error{Code: CodeFailed, Message: "event: " + err.Error()}
+		}
+		if !fn(ev) {
+			return nil
+		}
+	}
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return &Error{Code: CodeUnavailable, Message: "server " + c.Base + ": the event stream ended", Hint: cmp.Or(hintOf(lines.Err()), "the server stopped, or this reader fell behind")}
+}
+
+func hintOf(err error) string {
+	if err == nil {
+		return ""
+	}
+	return err.Error()
+}
+
+// Wait waits until a run has ended. It listens for events and looks at the run
+// itself as well, so that a lost stream costs nothing.
+func (c *Client) Wait(ctx context.Context, id string, step func(jobs.Event)) (*jobs.Run, error) {
+	run, err := c.Run(ctx, id)
+	for err == nil && run.Open() {
+		round, stop := context.WithTimeout(ctx, 30*time.Second)
+		look := func() bool {
+			run, err = c.Run(ctx, id)
+			return err == nil && run.Open()
+		}
+		lost := c.watch(round, run.Job, look, func(ev jobs.Event) bool {
+			if ev.Run != id {
+				return true
+			}
+			if step != nil {
+				step(ev)
+			}
+			return ev.Kind != "run" || look()
+		})
+		stop()
+		if ctx.Err() != nil {
+			return run, context.Cause(ctx)
+		}
+		if gone, ok := errors.AsType[*Error](lost); ok && gone.Code != CodeUnavailable {
+			return run, lost
+		}
+	}
+	return run, err
+}

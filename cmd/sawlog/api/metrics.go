@@ -1,0 +1,203 @@
+package api
+
+import (
+	"context"
+	"net/http"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"sawlog/broker"
+	"sawlog/jobs"
+)
+
+// metrics serves /metrics: the broker's and the scheduler's plain numbers, and
+// kafka_exporter's names for offsets and lag.
+func (s *server) metrics() http.Handler {
+	registry := prometheus.NewPedanticRegistry()
+	registry.MustRegister(
+		&numbers{s: s},
+		collectors.NewGoCollector(),
+		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
+	)
+	return promhttp.HandlerFor(registry, promhttp.HandlerOpts{ErrorHandling: promhttp.ContinueOnError})
+}
+
+// numbers reads everything at the moment it is scraped.
+type numbers struct{ s *server }
+
+// brokerNumber is one field of a broker's snapshot and its name.
+type brokerNumber struct {
+	desc *prometheus.Desc
+	kind prometheus.ValueType
+	read func(broker.Snapshot) int64
+}
+
+var brokerNumbers = []brokerNumber{
+	gauge("sawlog_topics", "Topics of the cluster.", func(m broker.Snapshot) int64 { return m.Topics }),
+	gauge("sawlog_partitions", "Replicas this broker holds.", func(m broker.Snapshot) int64 { return m.Partitions }),
+	gauge("sawlog_log_bytes", "Bytes of all logs of this broker.", func(m broker.Snapshot) int64 { return m.LogBytes }),
+	gauge("sawlog_connections", "Open Kafka connections.", func(m broker.Snapshot) int64 { return m.Connections }),
+	counter("sawlog_connections_accepted_total", "Kafka connections accepted.", func(m broker.Snapshot) int64 { return m.Accepted }),
+	counter("sawlog_connections_refused_total", "Kafka connections refused over a cap.", func(m broker.Snapshot) int64 { return m.Refused }),
+	counter("sawlog_requests_total", "Kafka requests served.", func(m broker.Snapshot) int64 { return m.Requests }),
+	counter("sawlog_network_in_bytes_total", "Bytes read from Kafka connections.", func(m broker.Snapshot) int64 { return m.BytesIn }),
+	counter("sawlog_network_out_bytes_total", "Bytes written to Kafka connections.", func(m broker.Snapshot) int64 { return m.BytesOut }),
+	counter("sawlog_sendfile_bytes_total", "Bytes sent from segment files without a copy.", func(m broker.Snapshot) int64 { return m.SendfileBytes }),
+	counter("sawlog_bad_frames_total", "Frames that could not be read.", func(m broker.Snapshot) int64 { return m.BadFrames }),
+	counter("sawlog_request_panics_total", "Requests whose handler panicked.", func(m broker.Snapshot) int64 { return m.Panics }),
+	counter("sawlog_short_sendfiles_total", "Responses cut short because a segment held less than promised.", func(m broker.Snapshot) int64 { return m.ShortSendfiles }),
+	counter("sawlog_produce_requests_total", "Produce requests.", func(m broker.Snapshot) int64 { return m.ProduceRequests }),
+	counter("sawlog_produce_bytes_total", "Bytes of batches appended.", func(m broker.Snapshot) int64 { return m.ProduceBytes }),
+	counter("sawlog_produce_batches_total", "Batches appended.", func(m broker.Snapshot) int64 { return m.ProduceBatches }),
+	counter("sawlog_produce_errors_total", "Partitions of produce requests refused.", func(m broker.Snapshot) int64 { return m.ProduceErrors }),
+	counter("sawlog_fetch_requests_total", "Fetch requests.", func(m broker.Snapshot) int64 { return m.FetchRequests }),
+	counter("sawlog_fetch_bytes_total", "Bytes of batches sent.", func(m broker.Snapshot) int64 { return m.FetchBytes }),
+	counter("sawlog_fetch_batch_class_bytes_total", "Bytes of batches sent to load tasks.", func(m broker.Snapshot) int64 { return m.FetchBatchBytes }),
+	counter("sawlog_fetch_parked_total", "Fetches that had to wait.", func(m broker.Snapshot) int64 { return m.FetchParked }),
+}
+
+func gauge(name, help string, read func(broker.Snapshot) int64) brokerNumber {
+	return brokerNumber{desc(name, help), prometheus.GaugeValue, read}
+}
+
+func counter(name, help string, read func(broker.Snapshot) int64) brokerNumber {
+	return brokerNumber{desc(name, help), prometheus.CounterValue, read}
+}
+
+func desc(name, help string, labels ...string) *prometheus.Desc {
+	return prometheus.NewDesc(name, help, labels, nil)
+}
+
+var (
+	jobQueued   = desc("sawlog_job_runs_queued", "Runs waiting.", "job")
+	jobRunning  = desc("sawlog_job_runs_running", "Runs going on.", "job")
+	jobPaused   = desc("sawlog_job_paused", "1 while the job is paused.", "job")
+	jobStale    = desc("sawlog_job_stale", "1 while the last good run lies further back than freshness allows.", "job")
+	jobSuccess  = desc("sawlog_job_last_success_timestamp_seconds", "When the last good run ended.", "job")
+	jobEnded    = desc("sawlog_job_runs_total", "Runs that ended, by status.", "job", "status")
+	jobRows     = desc("sawlog_job_rows_total", "Rows committed.", "job")
+	jobBad      = desc("sawlog_job_quarantined_records_total", "Records put into quarantine.", "job")
+	jobBytes    = desc("sawlog_job_file_bytes_total", "Bytes of files committed.", "job")
+	jobFiles    = desc("sawlog_job_files_total", "Files committed.", "job")
+	jobSeconds  = desc("sawlog_job_run_seconds_total", "Time runs took.", "job")
+	topicEnd    = desc("kafka_topic_partition_current_offset", "High watermark of a partition.", "topic", "partition")
+	topicStart  = desc("kafka_topic_partition_oldest_offset", "Log start of a partition.", "topic", "partition")
+	groupAt     = desc("kafka_consumergroup_current_offset", "Committed offset of a group.", "consumergroup", "topic", "partition")
+	groupLag    = desc("kafka_consumergroup_lag", "Records a group has yet to read.", "consumergroup", "topic", "partition")
+	groupMember = desc("kafka_consumergroup_members", "Members of a group.", "consumergroup")
+	brokerCount = desc("kafka_brokers", "Brokers of the cluster.")
+)
+
+func (n *numbers) Describe(ch chan<- *prometheus.Desc) {
+	for _, b := range brokerNumbers {
+		ch <- b.desc
+	}
+	for _, d := range []*prometheus.Desc{
+		jobQueued, jobRunning, jobPaused, jobStale, jobSuccess, jobEnded, jobRows, jobBad, jobBytes, jobFiles, jobSeconds,
+		topicEnd, topicStart, groupAt, groupLag, groupMember, brokerCount,
+	} {
+		ch <- d
+	}
+}
+
+func (n *numbers) Collect(ch chan<- prometheus.Metric) {
+	if n.s.Broker != nil {
+		m := n.s.Broker()
+		for _, b := range brokerNumbers {
+			ch <- prometheus.MustNewConstMetric(b.desc, b.kind, float64(b.read(m)))
+		}
+	}
+	if n.s.Jobs != nil {
+		for _, j := range n.s.Jobs.Stats() {
+			collectJob(ch, j)
+		}
+	}
+	if n.s.Cluster != nil {
+		n.s.lag.collect(ch, n.s.Cluster)
+	}
+}
+
+func collectJob(ch chan<- prometheus.Metric, j jobs.Stats) {
+	put := func(d *prometheus.Desc, kind prometheus.ValueType, v float64, labels ...string) {
+		ch <- prometheus.MustNewConstMetric(d, kind, v, append([]string{j.Job}, labels...)...)
+	}
+	flag := map[bool]float64{true: 1}
+	put(jobQueued, prometheus.GaugeValue, float64(j.Queued))
+	put(jobRunning, prometheus.GaugeValue, float64(j.Running))
+	put(jobPaused, prometheus.GaugeValue, flag[j.Paused])
+	put(jobStale, prometheus.GaugeValue, flag[j.Stale])
+	if !j.LastSuccess.IsZero() {
+		put(jobSuccess, prometheus.GaugeValue, float64(j.LastSuccess.UnixMilli())/1000)
+	}
+	for _, status := range []string{jobs.Committed, jobs.Covered, jobs.Failed, jobs.Partial, jobs.Cancelled} {
+		put(jobEnded, prometheus.CounterValue, float64(j.Ended[status]), status)
+	}
+	put(jobRows, prometheus.CounterValue, float64(j.Rows))
+	put(jobBad, prometheus.CounterValue, float64(j.Quarantined))
+	put(jobBytes, prometheus.CounterValue, float64(j.Bytes))
+	put(jobFiles, prometheus.CounterValue, float64(j.Files))
+	put(jobSeconds, prometheus.CounterValue, j.Seconds)
+}
+
+// lagCache keeps the cluster's offsets for a moment, so that scrapers do not
+// add up to load on the brokers.
+type lagCache struct {
+	mu      sync.Mutex
+	at      time.Time
+	topics  []Topic
+	groups  []Group
+	brokers int
+}
+
+// lagAge is how long offsets are shown before they are asked for again.
+const lagAge = 10 * time.Second
+
+func (l *lagCache) collect(ch chan<- prometheus.Metric, c Cluster) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if time.Since(l.at) > lagAge {
+		l.refresh(c)
+	}
+	put := func(d *prometheus.Desc, v int64, labels ...string) {
+		ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, float64(v), labels...)
+	}
+	if l.brokers > 0 {
+		put(brokerCount, int64(l.brokers))
+	}
+	for _, t := range l.topics {
+		for _, p := range t.Partitions {
+			index := strconv.Itoa(int(p.Index))
+			put(topicEnd, p.HighWatermark, t.Name, index)
+			put(topicStart, p.LogStart, t.Name, index)
+		}
+	}
+	for _, g := range l.groups {
+		put(groupMember, int64(g.Members), g.Name)
+		for _, o := range g.Offsets {
+			index := strconv.Itoa(int(o.Partition))
+			put(groupAt, o.Committed, g.Name, o.Topic, index)
+			put(groupLag, o.Lag, g.Name, o.Topic, index)
+		}
+	}
+}
+
+// refresh asks the cluster; what it does not answer is left out of the scrape.
+func (l *lagCache) refresh(c Cluster) {
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	l.at, l.topics, l.groups, l.brokers = time.Now(), nil, nil, 0
+	if info, err := c.Info(ctx); err == nil {
+		l.brokers = len(info.Brokers)
+	}
+	if topics, err := c.Topics(ctx); err == nil {
+		l.topics = topics
+	}
+	if groups, err := c.Groups(ctx, true); err == nil {
+		l.groups = groups
+	}
+}
