@@ -1,0 +1,381 @@
+// Package broker is one server process: it speaks Kafka's protocol to clients
+// and joins the rooms below it — wire, log, replica, controller and group.
+//
+// One file holds one request kind, named after it; versions.go is the one table
+// of what is spoken. Kafka's error codes are made here (errors.go) and in group,
+// nowhere else.
+//
+// The broker itself persists nothing but what it hands to the rooms below: the
+// log room's meta.properties, the controller's log, and offsets.db.
+package broker
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"net"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"sawlog/broker/controller"
+	"sawlog/broker/group"
+	"sawlog/broker/log"
+	"sawlog/broker/vfs"
+	"sawlog/broker/wire"
+	"sawlog/offsets"
+)
+
+// formatVersion is the version of the data directory written in meta.properties.
+const formatVersion = 1
+
+// Broker is a running broker.
+type Broker struct {
+	config     Config
+	nodeID     offsets.BrokerID
+	clusterID  string
+	host       string // advertised
+	port       int32
+	bound      string
+	epoch      int64 // of this registration
+	disk       *log.Disk
+	controller *controller.Controller
+	groups     *group.Coordinator
+	store      *offsets.Store
+	server     *wire.Server
+	topics     *topicSet
+	producers  *producerIDs
+	advances   *advances
+	metrics    metrics
+	produces   sync.Pool // of *produceState
+	fetches    sync.Pool // of *fetchState
+
+	ctx    context.Context // ends with Close
+	cancel context.CancelFunc
+	wg     sync.WaitGroup
+
+	failed   chan error
+	failOnce sync.Once
+	broken   chan struct{}
+	close    sync.Once
+	closed   error
+}
+
+// Open starts a broker and returns when it serves. On an error everything begun
+// is undone.
+func Open(ctx context.Context, c Config) (*Broker, error) {
+	c = c.withDefaults()
+	if err := c.validate(); err != nil {
+		return nil, err
+	}
+	b := &Broker{
+		config: c,
+		failed: make(chan error, 1),
+		broken: make(chan struct{}),
+	}
+	b.ctx, b.cancel = context.WithCancel(context.Background())
+	if err := b.open(ctx); err != nil {
+		closing, cancel := context.WithTimeout(context.Background(), time.Second)
+		defer cancel()
+		return nil, errors.Join(err, b.Close(closing))
+	}
+	return b, nil
+}
+
+// open runs the steps of a start, in an order in which each finds what it
+// needs: the port is taken first, since a second server must fail before it
+// touches anything; nothing is accepted on it before the metadata is known to
+// be the present ones.
+func (b *Broker) open(ctx context.Context) error {
+	listener := b.config.Listener
+	if listener == nil {
+		var err error
+		if listener, err = net.Listen("tcp", b.config.Listen); err != nil {
+			return err
+		}
+	}
+	serving := false
+	defer func() {
+		if !serving {
+			_ = listener.Close() // the start failed already
+		}
+	}()
+	b.bound = listener.Addr().String()
+	var err error
+	if b.host, b.port, err = b.config.advertised(listener.Addr()); err != nil {
+		return err
+	}
+	if err := b.openDisk(); err != nil {
+		return err
+	}
+	if err := b.openGroups(); err != nil {
+		return err
+	}
+	if err := b.openController(ctx); err != nil {
+		return err
+	}
+	if err := b.strays(); err != nil {
+		return err
+	}
+	select {
+	case err := <-b.failed:
+		return err
+	default:
+	}
+	b.server = wire.NewServer(wire.Config{
+		Handler:     b,
+		Rules:       rules,
+		Logger:      b.config.Logger,
+		QueuedBytes: b.config.QueuedBytes,
+	})
+	b.server.Serve(listener)
+	serving = true
+	b.wg.Add(2)
+	go b.tick()
+	go b.watch()
+	b.config.Logger.Info("broker is serving", "listen", b.bound, "advertised", b.Advertised(), "cluster", b.clusterID, "node", b.nodeID)
+	return nil
+}
+
+// openDisk opens the data directory and gives it its identity on first use.
+func (b *Broker) openDisk() error {
+	disk, err := log.OpenDisk(b.config.FS, b.config.Dir, log.DiskConfig{
+		Logger:       b.config.Logger,
+		MaxOpenFiles: b.config.MaxOpenFiles,
+		Hold:         b.hold,
+	})
+	if err != nil {
+		return err
+	}
+	b.disk = disk
+	meta := disk.Meta()
+	if meta.ClusterID == "" {
+		meta.Format = formatVersion
+		meta.ClusterID = randomID()
+		meta.NodeID = max(b.config.NodeID, 1)
+		if meta.DirectoryID == "" {
+			meta.DirectoryID = randomID()
+		}
+		if err := disk.SetMeta(meta); err != nil {
+			return err
+		}
+	}
+	if meta.Format > formatVersion {
+		return fmt.Errorf("broker: %s has format %d, this program knows up to %d", b.config.Dir, meta.Format, formatVersion)
+	}
+	if b.config.NodeID != 0 && b.config.NodeID != meta.NodeID {
+		return fmt.Errorf("broker: %s belongs to node %d, not %d", b.config.Dir, meta.NodeID, b.config.NodeID)
+	}
+	b.nodeID, b.clusterID = meta.NodeID, meta.ClusterID
+	b.topics = newTopicSet(disk.Logs())
+	return nil
+}
+
+// openController starts the node's part of the metadata quorum, registers the
+// broker, and returns when its image holds all that was committed before.
+func (b *Broker) openController(ctx context.Context) error {
+	directory, err := parseUUID(b.disk.Meta().DirectoryID)
+	if err != nil {
+		return fmt.Errorf("broker: directory id: %w", err)
+	}
+	b.controller, err = controller.Open(ctx, controller.Config{
+		FS:           b.config.FS,
+		Dir:          b.config.Dir,
+		NodeID:       b.nodeID,
+		Directory:    directory,
+		ClusterID:    b.clusterID,
+		Established:  len(b.topics.found) > 0,
+		Defaults:     b.config.Defaults,
+		CheckConfigs: checkConfigs,
+		Logger:       b.config.Logger,
+		OnChange:     b.onChange,
+	})
+	if err != nil {
+		return err
+	}
+	b.producers = &producerIDs{take: b.controller.ProducerIDs}
+	incarnation, err := parseUUID(randomID())
+	if err != nil {
+		return err
+	}
+	b.epoch, err = b.controller.RegisterBroker(ctx, controller.Registration{
+		ID:            b.nodeID,
+		Incarnation:   incarnation,
+		Directory:     directory,
+		Endpoints:     []controller.Endpoint{{Listener: clientListener, Host: b.host, Port: b.port}},
+		Rack:          b.config.Rack,
+		Intact:        b.disk.CleanStart() || b.disk.SameBoot(),
+		PreviousEpoch: b.disk.PreviousBrokerEpoch(),
+	})
+	if err != nil {
+		return fmt.Errorf("register the broker: %w", err)
+	}
+	if err := b.disk.SetBrokerEpoch(b.epoch); err != nil {
+		return err
+	}
+	return b.controller.Barrier(ctx)
+}
+
+// clientListener is the name of the listener clients connect to.
+const clientListener = "PLAINTEXT"
+
+func (b *Broker) openGroups() error {
+	var path string
+	if b.config.FS == vfs.OS { // bbolt keeps to real files; elsewhere the topic is applied anew
+		path = filepath.Join(b.config.Dir, "offsets.db")
+	}
+	store, err := offsets.OpenStore(offsets.StoreConfig{Path: path, Logger: b.config.Logger})
+	if err != nil {
+		return err
+	}
+	b.store = store
+	b.groups, err = group.New(b.groupConfig())
+	if err != nil {
+		return err
+	}
+	b.advances = newAdvances(b.groups.Advance)
+	return nil
+}
+
+// tick lets the disk do what time asks for: retention, checkpoints, flush.ms.
+func (b *Broker) tick() {
+	defer b.wg.Done()
+	t := time.NewTicker(time.Second)
+	defer t.Stop()
+	for {
+		select {
+		case now := <-t.C:
+			if err := b.disk.Tick(now); err != nil {
+				b.config.Logger.Error("housekeeping", "error", err)
+			}
+			b.trimmed()
+		case <-b.ctx.Done():
+			return
+		}
+	}
+}
+
+// trimmed lets the replicas notice what retention deleted.
+func (b *Broker) trimmed() {
+	for _, t := range b.topics.all() {
+		for _, p := range t.partitions {
+			if p != nil && p.Log().Start() != p.View().LogStart {
+				p.Trimmed()
+			}
+		}
+	}
+}
+
+// watch waits for the rooms below to fail.
+func (b *Broker) watch() {
+	defer b.wg.Done()
+	select {
+	case err := <-b.disk.Failed():
+		b.fail(err)
+	case err := <-b.controller.Failed():
+		b.fail(err)
+	case <-b.ctx.Done():
+	}
+}
+
+// fail records the error that must end the process: the first one counts, and
+// nothing is acknowledged any more.
+func (b *Broker) fail(err error) {
+	b.failOnce.Do(func() {
+		b.config.Logger.Error("the broker must stop", "error", err)
+		b.failed <- err
+		close(b.broken)
+	})
+}
+
+func (b *Broker) failing() bool {
+	select {
+	case <-b.broken:
+		return true
+	default:
+		return false
+	}
+}
+
+// Failed yields the error after which the process must exit, once.
+func (b *Broker) Failed() <-chan error { return b.failed }
+
+// Addr is the address the listener is bound to.
+func (b *Broker) Addr() string { return b.bound }
+
+// Advertised is the address clients are told.
+func (b *Broker) Advertised() string { return net.JoinHostPort(b.host, fmt.Sprint(b.port)) }
+
+// ClusterID names the cluster.
+func (b *Broker) ClusterID() string { return b.clusterID }
+
+// Ready tells whether the broker can serve: it hasn't failed, and knows an
+// active controller.
+func (b *Broker) Ready() error {
+	switch {
+	case b.failing():
+		return errors.New("broker has failed")
+	case b.ctx.Err() != nil:
+		return errors.New("broker is closed")
+	case b.controller.Leader() == offsets.NoBroker:
+		return errors.New("no active controller")
+	}
+	return nil
+}
+
+// Close answers what is in flight, flushes everything and stops. A second call
+// returns what the first did.
+func (b *Broker) Close(ctx context.Context) error {
+	b.close.Do(func() { b.closed = b.shut(ctx) })
+	return b.closed
+}
+
+func (b *Broker) shut(ctx context.Context) error {
+	var errs []error
+	b.cancel()
+	if b.groups != nil {
+		errs = append(errs, b.groups.Close())
+	}
+	if b.server != nil {
+		draining, cancel := context.WithTimeout(ctx, time.Second)
+		errs = append(errs, b.server.Close(draining))
+		cancel()
+	}
+	b.wg.Wait()
+	if b.advances != nil {
+		b.advances.close()
+	}
+	if b.controller != nil {
+		errs = append(errs, b.controller.Close())
+	}
+	if b.store != nil {
+		errs = append(errs, b.store.Close())
+	}
+	if b.disk != nil {
+		errs = append(errs, b.disk.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// randomID is 16 random bytes as Kafka prints ids.
+func randomID() string {
+	var id [16]byte
+	_, _ = rand.Read(id[:]) // never fails
+	return base64.RawURLEncoding.EncodeToString(id[:])
+}
+
+func parseUUID(s string) (controller.UUID, error) {
+	id, err := offsets.ParseTopicID(s)
+	return controller.UUID(id), err
+}
+
+// hold is the offset from which on retention must keep a log's records.
+func (b *Broker) hold(l *log.Log) offsets.Offset {
+	t := b.topics.id(l.TopicID())
+	if t == nil {
+		return log.NoHold
+	}
+	return t.config.hold(l, time.Now())
+}

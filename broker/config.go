@@ -1,0 +1,148 @@
+package broker
+
+import (
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"strconv"
+
+	"sawlog/broker/vfs"
+	"sawlog/offsets"
+)
+
+// Config is what a broker is started with. Zero values mean the default beside
+// them.
+type Config struct {
+	Dir       string           // data directory; made when absent
+	FS        vfs.FS           // vfs.OS
+	Listen    string           // host:port clients connect to; 127.0.0.1:9092
+	Listener  net.Listener     // serve on this one instead, as tests do; closed by Close
+	Advertise string           // host:port told to clients; where Listen is bound
+	NodeID    offsets.BrokerID // the data directory's, or 1
+	Rack      string
+	// Insecure allows a listener that others can reach, though neither
+	// authentication nor encryption is there yet.
+	Insecure bool
+	Logger   *slog.Logger // discard
+	// Defaults are topic configurations by Kafka's names for topics that don't
+	// set them, and broker settings: num.partitions,
+	// default.replication.factor, auto.create.topics.enable.
+	Defaults map[string]string
+	// QueuedBytes bounds the memory of all requests in flight; 256 MiB.
+	QueuedBytes int64
+	// MaxOpenFiles bounds the segment files held open; half of what the
+	// process may open.
+	MaxOpenFiles int
+}
+
+func (c Config) withDefaults() Config {
+	if c.FS == nil {
+		c.FS = vfs.OS
+	}
+	if c.Listen == "" {
+		c.Listen = "127.0.0.1:9092"
+	}
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	return c
+}
+
+// validate refuses what can't work or isn't safe.
+func (c Config) validate() error {
+	if c.Dir == "" {
+		return fmt.Errorf("broker: no data directory given")
+	}
+	host, _, err := net.SplitHostPort(c.Listen)
+	if err != nil {
+		return fmt.Errorf("broker: listen address %q: %w", c.Listen, err)
+	}
+	if c.Advertise != "" {
+		if _, _, err := splitAddress(c.Advertise); err != nil {
+			return fmt.Errorf("broker: advertised address: %w", err)
+		}
+	}
+	if c.NodeID < 0 {
+		return fmt.Errorf("broker: node id %d is negative", c.NodeID)
+	}
+	if !isLoopback(host) {
+		if !c.Insecure {
+			return fmt.Errorf("broker: %s can be reached by others, and this server has neither encryption nor authentication yet: listen on a loopback address, or say --insecure", c.Listen)
+		}
+		if ip := net.ParseIP(host); c.Advertise == "" && (host == "" || ip != nil && ip.IsUnspecified()) {
+			return fmt.Errorf("broker: clients can't connect to %s: say with --advertise HOST:PORT which address they use", c.Listen)
+		}
+	}
+	return checkDefaults(c.Defaults)
+}
+
+// checkDefaults judges Config.Defaults.
+func checkDefaults(defaults map[string]string) error {
+	topic := map[string]string{}
+	for name, value := range defaults {
+		check, ok := brokerDefaults(name)
+		switch {
+		case !ok:
+			topic[name] = value
+		case check(value) != nil:
+			return fmt.Errorf("broker: %s: %w", name, check(value))
+		}
+	}
+	if err := checkTopicConfigs(topic); err != nil {
+		return fmt.Errorf("broker: %w", err)
+	}
+	return nil
+}
+
+// brokerDefaults are the settings of Config.Defaults that aren't a topic's.
+func brokerDefaults(name string) (func(string) error, bool) {
+	switch name {
+	case "num.partitions":
+		return intIn(1, 100000), true
+	case "default.replication.factor":
+		return intIn(-1, 32767), true
+	case "auto.create.topics.enable":
+		return oneOf("true", "false"), true
+	}
+	return nil, false
+}
+
+// advertised is the host and port to tell clients, for a listener bound to
+// bound. An unset host is that of the listen address, which the operator wrote.
+func (c Config) advertised(bound net.Addr) (string, int32, error) {
+	if c.Advertise != "" {
+		return splitAddress(c.Advertise)
+	}
+	host, _, err := net.SplitHostPort(c.Listen)
+	if err != nil {
+		return "", 0, err
+	}
+	_, port, err := splitAddress(bound.String())
+	if host == "" {
+		if host, err = os.Hostname(); err != nil {
+			return "", 0, err
+		}
+	}
+	return host, port, err
+}
+
+func splitAddress(addr string) (string, int32, error) {
+	host, p, err := net.SplitHostPort(addr)
+	if err != nil {
+		return "", 0, err
+	}
+	port, err := strconv.ParseUint(p, 10, 16)
+	if err != nil || host == "" {
+		return "", 0, fmt.Errorf("%q: want HOST:PORT", addr)
+	}
+	return host, int32(port), nil
+}
+
+func isLoopback(host string) bool {
+	if host == "localhost" {
+		return true
+	}
+	ip := net.ParseIP(host)
+	return ip != nil && ip.IsLoopback()
+}

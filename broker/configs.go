@@ -1,0 +1,161 @@
+package broker
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"sawlog/broker/record"
+)
+
+// setting is one configuration of a topic, under Kafka's names.
+type setting struct {
+	name   string
+	kind   kmsg.ConfigType
+	value  string // default
+	broker string // the broker-wide name its default may be set by
+	check  func(string) error
+	doc    string
+}
+
+const maxLong = "9223372036854775807"
+
+// topicSettings is every configuration a topic has, in ascending order of name.
+var topicSettings = [...]setting{
+	{"cleanup.policy", kmsg.ConfigTypeList, "delete", "log.cleanup.policy", listOf("compact", "delete"), "What becomes of old segments: deleted by retention, compacted by key, or both."},
+	{"compression.gzip.level", kmsg.ConfigTypeInt, "-1", "compression.gzip.level", intIn(-1, 9), "Level when the broker compresses with gzip; -1 is the codec's default."},
+	{"compression.lz4.level", kmsg.ConfigTypeInt, "9", "compression.lz4.level", intIn(1, 17), "Level when the broker compresses with lz4."},
+	{"compression.type", kmsg.ConfigTypeString, "producer", "compression.type", oneOf("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer"), "Codec of the stored batches; producer keeps what was sent."},
+	{"compression.zstd.level", kmsg.ConfigTypeInt, "3", "compression.zstd.level", intIn(-131072, 22), "Level when the broker compresses with zstd."},
+	{"delete.retention.ms", kmsg.ConfigTypeLong, "86400000", "log.cleaner.delete.retention.ms", intIn(0, math.MaxInt64), "How long a compacted topic keeps tombstones."},
+	{"flush.messages", kmsg.ConfigTypeLong, maxLong, "log.flush.interval.messages", intIn(1, math.MaxInt64), "Records after which the log is forced to disk; 1 forces before each acknowledgement."},
+	{"flush.ms", kmsg.ConfigTypeLong, "1000", "log.flush.interval.ms", intIn(0, math.MaxInt64), "Time after which the log is forced to disk; 0 forces before each acknowledgement. The default holds where there is one replica."},
+	{"index.interval.bytes", kmsg.ConfigTypeInt, "4096", "log.index.interval.bytes", intIn(0, math.MaxInt32), "Bytes of log between two index entries."},
+	{"max.message.bytes", kmsg.ConfigTypeInt, "1048588", "message.max.bytes", intIn(0, math.MaxInt32), "Longest record batch, as it is sent."},
+	{"message.timestamp.after.max.ms", kmsg.ConfigTypeLong, "3600000", "log.message.timestamp.after.max.ms", intIn(0, math.MaxInt64), "How far a record's time may lie ahead of the broker's."},
+	{"message.timestamp.before.max.ms", kmsg.ConfigTypeLong, maxLong, "log.message.timestamp.before.max.ms", intIn(0, math.MaxInt64), "How far a record's time may lie behind the broker's."},
+	{"message.timestamp.type", kmsg.ConfigTypeString, "CreateTime", "log.message.timestamp.type", oneOf("CreateTime", "LogAppendTime"), "Whether records carry the producer's time or the broker's."},
+	{"min.compaction.lag.ms", kmsg.ConfigTypeLong, "0", "log.cleaner.min.compaction.lag.ms", intIn(0, math.MaxInt64), "How long a record stays out of compaction."},
+	{"min.insync.replicas", kmsg.ConfigTypeInt, "2", "min.insync.replicas", intIn(1, math.MaxInt32), "Replicas that must hold a record before acks=all is answered; never more than there are."},
+	{"retention.bytes", kmsg.ConfigTypeLong, "-1", "log.retention.bytes", intIn(-1, math.MaxInt64), "Size of a partition above which old segments are deleted; -1 is no limit."},
+	{"retention.hold.max.bytes", kmsg.ConfigTypeLong, "-1", "", intIn(-1, math.MaxInt64), "Size of a partition above which retention.hold.* keeps nothing; -1 is no limit."},
+	{"retention.hold.max.ms", kmsg.ConfigTypeLong, "-1", "", intIn(-1, math.MaxInt64), "Age of records that retention.hold.* no longer keeps; -1 is no limit."},
+	{"retention.ms", kmsg.ConfigTypeLong, "604800000", "log.retention.ms", intIn(-1, math.MaxInt64), "Age at which a segment is deleted; -1 is never."},
+	{"segment.bytes", kmsg.ConfigTypeInt, "1073741824", "log.segment.bytes", intIn(14, math.MaxInt32), "Size at which a new segment is begun."},
+	{"segment.ms", kmsg.ConfigTypeLong, "604800000", "log.roll.ms", intIn(1, math.MaxInt64), "Age at which a new segment is begun."},
+	{"unclean.leader.election.enable", kmsg.ConfigTypeBoolean, "false", "unclean.leader.election.enable", oneOf("true", "false"), "Whether a replica that isn't in sync may lead when no other is left; loses records."},
+}
+
+// holdPrefix starts the configurations by which load jobs keep records past
+// retention: "retention.hold.JOB" = "PARTITION:OFFSET,…".
+const holdPrefix = "retention.hold."
+
+func findSetting(name string) (*setting, bool) {
+	i, ok := slices.BinarySearchFunc(topicSettings[:], name, func(s setting, name string) int { return strings.Compare(s.name, name) })
+	if !ok {
+		return nil, false
+	}
+	return &topicSettings[i], true
+}
+
+// checkTopicConfigs judges the configurations a topic would have.
+func checkTopicConfigs(configs map[string]string) error {
+	for name, value := range configs {
+		s, ok := findSetting(name)
+		if !ok {
+			if strings.HasPrefix(name, holdPrefix) {
+				if _, err := parseHold(value); err != nil {
+					return fmt.Errorf("%s: %w", name, err)
+				}
+				continue
+			}
+			return fmt.Errorf("unknown topic config name: %s", name)
+		}
+		if err := s.check(value); err != nil {
+			return fmt.Errorf("invalid value %q for configuration %s: %w", value, name, err)
+		}
+	}
+	return nil
+}
+
+func intIn(low, high int64) func(string) error {
+	return func(v string) error {
+		n, err := strconv.ParseInt(strings.TrimSpace(v), 10, 64)
+		switch {
+		case err != nil:
+			return fmt.Errorf("not a number")
+		case n < low:
+			return fmt.Errorf("must be at least %d", low)
+		case n > high:
+			return fmt.Errorf("must be no more than %d", high)
+		}
+		return nil
+	}
+}
+
+func oneOf(allowed ...string) func(string) error {
+	return func(v string) error {
+		if !slices.Contains(allowed, v) {
+			return fmt.Errorf("must be one of %s", strings.Join(allowed, ", "))
+		}
+		return nil
+	}
+}
+
+func listOf(allowed ...string) func(string) error {
+	one := oneOf(allowed...)
+	return func(v string) error {
+		for _, part := range splitList(v) {
+			if err := one(part); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+}
+
+func splitList(v string) []string {
+	var parts []string
+	for part := range strings.SplitSeq(v, ",") {
+		if part = strings.TrimSpace(part); part != "" {
+			parts = append(parts, part)
+		}
+	}
+	return parts
+}
+
+// parseHold reads "0:1200,3:88": partition → first offset to keep.
+func parseHold(v string) (map[int32]int64, error) {
+	held := map[int32]int64{}
+	for _, part := range splitList(v) {
+		p, o, ok := strings.Cut(part, ":")
+		partition, err1 := strconv.ParseInt(p, 10, 32)
+		offset, err2 := strconv.ParseInt(o, 10, 64)
+		if !ok || err1 != nil || err2 != nil || partition < 0 || offset < 0 {
+			return nil, fmt.Errorf("%q: want PARTITION:OFFSET", part)
+		}
+		held[int32(partition)] = offset
+	}
+	return held, nil
+}
+
+// codecOf reads compression.type; ok is false for producer.
+func codecOf(v string) (codec record.Codec, ok bool) {
+	switch v {
+	case "uncompressed":
+		return record.None, true
+	case "gzip":
+		return record.Gzip, true
+	case "snappy":
+		return record.Snappy, true
+	case "lz4":
+		return record.LZ4, true
+	case "zstd":
+		return record.Zstd, true
+	}
+	return record.None, false
+}

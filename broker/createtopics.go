@@ -1,0 +1,111 @@
+package broker
+
+import (
+	"fmt"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"sawlog/broker/controller"
+	"sawlog/offsets"
+)
+
+// CreateTopics, versions 2–7. −1 partitions or replicas mean the broker's
+// defaults (KIP-464); the reply tells partitions, replication factor and
+// configurations since version 5 (KIP-525), the topic's id since 7. It is sent
+// when the topic can be used on this broker. Names of the broker's own topics
+// are refused.
+
+func (b *Broker) createTopics(r *kmsg.CreateTopicsRequest) kmsg.Response {
+	m := r.ResponseKind().(*kmsg.CreateTopicsResponse)
+	m.Default()
+	m.Version = r.Version
+	ctx, cancel := b.adminContext(r.TimeoutMillis)
+	defer cancel()
+	count := map[string]int{}
+	for i := range r.Topics {
+		count[r.Topics[i].Topic]++
+	}
+	for i := range r.Topics {
+		ask := &r.Topics[i]
+		out := kmsg.NewCreateTopicsResponseTopic()
+		out.Topic, out.NumPartitions, out.ReplicationFactor = ask.Topic, -1, -1
+		if count[ask.Topic] > 1 {
+			if count[ask.Topic] < 1<<30 {
+				out.ErrorCode, out.ErrorMessage = codeAndText(fmt.Errorf("%w: the request names topic %q more than once", kerr.InvalidRequest, ask.Topic))
+				m.Topics = append(m.Topics, out)
+				count[ask.Topic] = 1 << 30 // answered once
+			}
+			continue
+		}
+		want, err := newTopic(ask, r.ValidateOnly)
+		var made *controller.Topic
+		if err == nil {
+			made, err = b.controller.CreateTopic(ctx, want)
+		}
+		if err != nil {
+			out.ErrorCode, out.ErrorMessage = codeAndText(err)
+			m.Topics = append(m.Topics, out)
+			continue
+		}
+		out.NumPartitions = int32(len(made.Partitions))
+		out.ReplicationFactor = int16(len(made.Partitions[0].Replicas))
+		out.TopicID = made.ID
+		out.Configs = b.createdConfigs(made)
+		m.Topics = append(m.Topics, out)
+	}
+	return m
+}
+
+// newTopic turns a request's topic into what the controller makes.
+func newTopic(ask *kmsg.CreateTopicsRequestTopic, validateOnly bool) (controller.NewTopic, error) {
+	want := controller.NewTopic{
+		Name:              ask.Topic,
+		Partitions:        ask.NumPartitions,
+		ReplicationFactor: ask.ReplicationFactor,
+		Configs:           map[string]string{},
+		ValidateOnly:      validateOnly,
+	}
+	if isInternal(ask.Topic) {
+		return want, fmt.Errorf("%w: %s is made by the broker", kerr.InvalidRequest, ask.Topic)
+	}
+	for _, c := range ask.Configs {
+		if c.Value == nil {
+			return want, fmt.Errorf("%w: null value for %s", kerr.InvalidConfig, c.Name)
+		}
+		want.Configs[c.Name] = *c.Value
+	}
+	if len(ask.ReplicaAssignment) == 0 {
+		return want, nil
+	}
+	if ask.NumPartitions != -1 || ask.ReplicationFactor != -1 {
+		return want, fmt.Errorf("%w: both a replica assignment and numbers were given", kerr.InvalidRequest)
+	}
+	want.Assignment = make([][]offsets.BrokerID, len(ask.ReplicaAssignment))
+	for _, a := range ask.ReplicaAssignment {
+		if a.Partition < 0 || int(a.Partition) >= len(want.Assignment) || want.Assignment[a.Partition] != nil {
+			return want, fmt.Errorf("%w: partitions must be numbered from 0 without gaps", kerr.InvalidReplicaAssignment)
+		}
+		want.Assignment[a.Partition] = brokerIDs(a.Replicas)
+	}
+	return want, nil
+}
+
+func brokerIDs(in []int32) []offsets.BrokerID {
+	out := make([]offsets.BrokerID, len(in))
+	for i, id := range in {
+		out[i] = offsets.BrokerID(id)
+	}
+	return out
+}
+
+// createdConfigs is what a made topic is configured with.
+func (b *Broker) createdConfigs(t *controller.Topic) []kmsg.CreateTopicsResponseTopicConfig {
+	l := b.layers(t, b.controller.Image())
+	out := make([]kmsg.CreateTopicsResponseTopicConfig, 0, len(topicSettings))
+	for i := range topicSettings {
+		v, source := l.find(&topicSettings[i])
+		out = append(out, kmsg.CreateTopicsResponseTopicConfig{Name: topicSettings[i].name, Value: &v, Source: int8(source)})
+	}
+	return out
+}

@@ -1,0 +1,232 @@
+package broker
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+
+	"sawlog/broker/log"
+	"sawlog/broker/record"
+	"sawlog/broker/replica"
+	"sawlog/broker/wire"
+	"sawlog/offsets"
+)
+
+// Fetch, versions 4–18: whole batches below the high watermark, or below the
+// last stable offset, sent from the segments' files. Topic ids instead of names
+// since version 13 (KIP-516), diverging epochs since 12 (KIP-595), leader hints
+// since 16 (KIP-951). A zstd topic needs version 10 (KIP-110).
+//
+// There are no fetch sessions (KIP-227): every reply says session 0, so clients
+// name all their partitions each time; a request inside a session is answered
+// with FETCH_SESSION_ID_NOT_FOUND.
+//
+// The first partition that has records gives at least one batch, however large
+// (KIP-74), and no batch is ever cut. A request that finds less than its minimum
+// parks until that much more became readable, something else changed, or its
+// time is over; any error of a partition answers at once. A request that says it
+// comes from a broker is refused: peers have a listener of their own, and nobody
+// else may move a high watermark.
+
+const (
+	maxFetchBytes = 55 << 20 // of one reply, as Kafka's fetch.max.bytes
+	maxFetchWait  = 5 * time.Minute
+)
+
+func (b *Broker) fetch(e *wire.Exchange) {
+	st, ok := b.fetches.Get().(*fetchState)
+	if !ok {
+		st = &fetchState{}
+	}
+	st.broker, st.exchange = b, e
+	if err := st.decode(e.Version, e.Body); err != nil {
+		st.free()
+		e.Fail(fmt.Errorf("fetch version %d: %w", e.Version, err))
+		return
+	}
+	b.metrics.fetchRequests.Add(1)
+	switch {
+	case st.replica >= 0:
+		st.failAll(kerr.ClusterAuthorizationFailed.Code)
+		st.reply()
+		return
+	case st.sessionEpoch > 0:
+		st.code = kerr.FetchSessionIDNotFound.Code
+		st.topics = st.topics[:0]
+		st.reply()
+		return
+	}
+	for i := range st.topics {
+		st.find(&st.topics[i])
+	}
+	st.read()
+	if st.satisfied() {
+		st.reply()
+		return
+	}
+	st.park()
+}
+
+// find looks up a topic of the request and its replicas.
+func (st *fetchState) find(t *fetchedTopic) {
+	missing := kerr.UnknownTopicOrPartition.Code
+	if st.version >= fetchIDs {
+		t.found = st.broker.topics.id(t.id)
+		missing = kerr.UnknownTopicID.Code
+	} else {
+		t.found = st.broker.topics.name(t.name)
+	}
+	for i := range t.parts {
+		part := &t.parts[i]
+		if t.found == nil {
+			part.code = missing
+			continue
+		}
+		p, err := hosted(t.found, part.index)
+		part.replica, part.code = p, codeOf(err)
+		if st.version < 10 && t.found.config.codec == record.Zstd {
+			part.code = kerr.UnsupportedCompressionType.Code
+		}
+	}
+}
+
+// read finds what there is for every partition. Earlier finds must have been
+// given back.
+func (st *fetchState) read() {
+	st.bytes, st.failed = 0, false
+	left := min(max(int64(st.maxBytes), 0), maxFetchBytes)
+	for i := range st.topics {
+		parts := st.topics[i].parts
+		for j := range parts {
+			part := &parts[j]
+			if part.replica != nil && part.code == 0 {
+				part.got, part.err = part.replica.Read(replica.Ask{
+					At:        offsets.Offset(part.offset),
+					MaxBytes:  int(min(left, max(int64(part.maxBytes), 0))),
+					MinOne:    st.bytes == 0,
+					Committed: st.isolation == 1,
+					Epoch:     offsets.Epoch(part.epoch),
+					LastEpoch: offsets.Epoch(part.lastEpoch),
+				})
+				part.code = st.codeOf(part)
+				st.bytes += int64(part.got.Bytes)
+				left = max(left-int64(part.got.Bytes), 0)
+			}
+			st.failed = st.failed || part.code != 0 || part.got.Diverging != nil
+		}
+	}
+}
+
+// codeOf is the code of a partition's read. A damaged batch is logged: it is
+// the one error here that tells of lost records.
+func (st *fetchState) codeOf(part *fetchedPartition) int16 {
+	var corrupt *log.CorruptError
+	if errors.As(part.err, &corrupt) {
+		st.broker.config.Logger.Error("a damaged batch was asked for", "error", part.err, "offset", part.offset)
+	}
+	return codeOf(part.err)
+}
+
+// satisfied tells whether the reply is due now.
+func (st *fetchState) satisfied() bool {
+	return st.failed || st.bytes >= int64(st.minBytes) || len(st.topics) == 0 || st.maxWait <= 0
+}
+
+// giveBack drops what read found.
+func (st *fetchState) giveBack() {
+	for i := range st.topics {
+		parts := st.topics[i].parts
+		for j := range parts {
+			for _, region := range parts[j].got.Regions {
+				region.Done()
+			}
+			parts[j].got = replica.Read{}
+		}
+	}
+}
+
+// park waits for more. The replicas tell how many bytes became readable, so the
+// request is looked at again only when it may be answered.
+func (st *fetchState) park() {
+	st.broker.metrics.fetchParked.Add(1)
+	st.need.Store(int64(st.minBytes) - st.bytes)
+	for i := range st.topics {
+		parts := st.topics[i].parts
+		for j := range parts {
+			if p := parts[j].replica; p != nil {
+				seen := parts[j].got.View.Version
+				p.Watch(st, seen)
+			}
+		}
+	}
+	st.giveBack()
+	wait := min(time.Duration(st.maxWait)*time.Millisecond, maxFetchWait)
+	st.exchange.Park(time.Now().Add(wait), st)
+}
+
+// Wake is the replicas'.
+func (st *fetchState) Wake(bytes int64) {
+	if bytes < 0 || st.need.Add(-bytes) <= 0 {
+		st.exchange.Wake()
+	}
+}
+
+// Resume looks again, and replies when there is enough or the time is over.
+func (st *fetchState) Resume(expired bool) {
+	st.need.Store(int64(st.minBytes))
+	st.read()
+	if !st.satisfied() && !expired {
+		st.need.Add(-st.bytes)
+		// What came between the two lines above is counted twice, which only
+		// wakes too early.
+		st.giveBack()
+		return
+	}
+	st.unwatch()
+	st.reply()
+}
+
+// Drop stops waiting.
+func (st *fetchState) Drop() {
+	st.unwatch()
+	st.free()
+}
+
+func (st *fetchState) unwatch() {
+	for i := range st.topics {
+		parts := st.topics[i].parts
+		for j := range parts {
+			if p := parts[j].replica; p != nil {
+				p.Unwatch(st)
+			}
+		}
+	}
+}
+
+// failAll answers every partition with a code.
+func (st *fetchState) failAll(code int16) {
+	for i := range st.topics {
+		for j := range st.topics[i].parts {
+			st.topics[i].parts[j].code = code
+		}
+	}
+}
+
+// reply sends what read found.
+func (st *fetchState) reply() {
+	e, b := st.exchange, st.broker
+	b.metrics.fetchBytes.Add(st.bytes)
+	if e.Client.Batch {
+		b.metrics.fetchBatchBytes.Add(st.bytes)
+	}
+	r, err := st.encode()
+	st.free()
+	if err != nil {
+		r.Drop()
+		e.Fail(err)
+		return
+	}
+	e.ReplyPieces(r)
+}

@@ -1,0 +1,257 @@
+package broker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+
+	"sawlog/broker/controller"
+	"sawlog/broker/group"
+	"sawlog/broker/record"
+	"sawlog/broker/replica"
+	"sawlog/offsets"
+)
+
+const (
+	offsetsTopic      = "__consumer_offsets"
+	offsetsPartitions = 50
+	jobsTopic         = "__sawlog_jobs"
+)
+
+// internalTopic is how a topic of the broker's own is made, on first use.
+func internalTopic(name string) controller.NewTopic {
+	t := controller.NewTopic{
+		Name:              name,
+		Partitions:        1,
+		ReplicationFactor: -1,
+		Internal:          true,
+		Configs: map[string]string{
+			"cleanup.policy":   "compact",
+			"compression.type": "producer",
+			"segment.bytes":    "104857600",
+		},
+	}
+	if name == offsetsTopic {
+		t.Partitions = offsetsPartitions
+	}
+	return t
+}
+
+func isInternal(name string) bool { return name == offsetsTopic || name == jobsTopic }
+
+// groupConfig joins the group coordinator to the partitions of its topic.
+func (b *Broker) groupConfig() group.Config {
+	part := func(partition int32) *replica.Partition {
+		if t := b.topics.name([]byte(offsetsTopic)); t != nil {
+			return t.partition(partition)
+		}
+		return nil
+	}
+	return group.Config{
+		Partitions: offsetsPartitions,
+		Append: func(ctx context.Context, partition int32, batch record.Batch) (offsets.Offset, offsets.Epoch, error) {
+			p := part(partition)
+			if p == nil {
+				return 0, offsets.NoEpoch, replicaError(replica.ErrNotLeader)
+			}
+			first, ticket, err := b.appendInternal(ctx, p, batch, offsets.NoEpoch)
+			return first, ticket.Epoch, replicaError(err)
+		},
+		Read: func(partition int32, from offsets.Offset, maxBytes int) ([]byte, offsets.Offset, offsets.Offset, error) {
+			p := part(partition)
+			if p == nil {
+				return nil, 0, 0, replicaError(replica.ErrNotLeader)
+			}
+			v := p.View()
+			if from >= v.HighWatermark {
+				return nil, v.LogStart, v.HighWatermark, nil
+			}
+			data, err := p.Log().ReadBytes(max(from, v.LogStart), maxBytes, v.HighWatermark)
+			return data, v.LogStart, v.HighWatermark, err
+		},
+		Leader: func(partition int32) (offsets.Epoch, bool) {
+			p := part(partition)
+			if p == nil {
+				return offsets.NoEpoch, false
+			}
+			v := p.View()
+			return v.Epoch, v.Leads
+		},
+		Settled: func(partition int32) bool {
+			p := part(partition)
+			if p == nil {
+				return false
+			}
+			_, _, err := p.Latest(offsets.NoEpoch, false)
+			return err == nil
+		},
+		TopicExists: func(tp offsets.TopicPartition) bool {
+			t := b.topics.name([]byte(tp.Topic))
+			return t != nil && tp.Partition >= 0 && int(tp.Partition) < len(t.meta.Partitions)
+		},
+		TopicID: func(name string) (offsets.TopicID, bool) {
+			if t := b.topics.name([]byte(name)); t != nil {
+				return t.meta.ID, true
+			}
+			return offsets.TopicID{}, false
+		},
+		TopicName: func(id offsets.TopicID) (string, bool) {
+			if t := b.topics.id(id); t != nil {
+				return t.meta.Name, true
+			}
+			return "", false
+		},
+		Store:  b.store,
+		Logger: b.config.Logger,
+		Fail:   b.fail,
+	}
+}
+
+// replicaError gives an error the Kafka code that the coordinator translates.
+func replicaError(err error) error {
+	if err == nil || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+		return err
+	}
+	return fmt.Errorf("%w: %w", kerr.ErrorForCode(appendCode(err)), err)
+}
+
+// appendInternal writes a batch of the broker's own with acks=all, and returns
+// when it is committed.
+func (b *Broker) appendInternal(ctx context.Context, p *replica.Partition, batch record.Batch, epoch offsets.Epoch) (offsets.Offset, replica.Ticket, error) {
+	results, ticket, err := p.Append([]record.Batch{batch}, replica.Append{All: true, Epoch: epoch, Now: nowMilli(), Internal: true})
+	if err != nil {
+		return 0, ticket, err
+	}
+	return results[0].First, ticket, b.awaitCommit(ctx, p, ticket)
+}
+
+// awaitCommit waits until an append is committed.
+func (b *Broker) awaitCommit(ctx context.Context, p *replica.Partition, t replica.Ticket) error {
+	w := make(wakeChan, 1)
+	for first := true; ; first = false {
+		seen := p.View().Version
+		done, err := p.Committed(t)
+		if done || err != nil {
+			return err
+		}
+		if first {
+			p.Watch(w, seen)
+			defer p.Unwatch(w)
+		}
+		select {
+		case <-w:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// wakeChan is a replica.Waiter of capacity 1.
+type wakeChan chan struct{}
+
+func (w wakeChan) Wake(int64) {
+	select {
+	case w <- struct{}{}:
+	default:
+	}
+}
+
+// advanced is told each new high watermark of a partition; only the offsets
+// topic's are of interest.
+func (b *Broker) advanced(meta *controller.Topic, partition int32) func(offsets.Offset) {
+	if meta.Name != offsetsTopic {
+		return nil
+	}
+	return func(high offsets.Offset) { b.advances.note(partition, high) }
+}
+
+// elect tells the group coordinator which partitions of its topic this broker
+// leads now.
+func (b *Broker) elect(t *topic) {
+	if t.meta.Name != offsetsTopic {
+		return
+	}
+	for i, p := range t.partitions {
+		if p == nil {
+			continue
+		}
+		v := p.View()
+		if v.Leads {
+			b.groups.Elected(int32(i), v.Epoch)
+		} else {
+			b.groups.Resigned(int32(i))
+		}
+		b.advances.note(int32(i), v.HighWatermark)
+	}
+}
+
+// topicDeleted makes the coordinator forget a topic's offsets, off the
+// controller's goroutine: the tombstones are appends.
+func (b *Broker) topicDeleted(name string) {
+	b.wg.Add(1)
+	go func() {
+		defer b.wg.Done()
+		b.groups.TopicDeleted(name)
+	}()
+}
+
+// advances carries high watermarks to the group coordinator. They move inside
+// the coordinator's own appends too, where it can't be called back: so they are
+// noted, and told by a goroutine of their own.
+type advances struct {
+	tell func(int32, offsets.Offset)
+	wake chan struct{}
+	done chan struct{}
+	stop chan struct{}
+
+	mu    sync.Mutex
+	moved map[int32]offsets.Offset
+}
+
+func newAdvances(tell func(int32, offsets.Offset)) *advances {
+	a := &advances{
+		tell:  tell,
+		wake:  make(chan struct{}, 1),
+		done:  make(chan struct{}),
+		stop:  make(chan struct{}),
+		moved: map[int32]offsets.Offset{},
+	}
+	go a.run()
+	return a
+}
+
+func (a *advances) note(partition int32, high offsets.Offset) {
+	a.mu.Lock()
+	a.moved[partition] = max(a.moved[partition], high)
+	a.mu.Unlock()
+	select {
+	case a.wake <- struct{}{}:
+	default:
+	}
+}
+
+func (a *advances) run() {
+	defer close(a.done)
+	for {
+		select {
+		case <-a.wake:
+		case <-a.stop:
+			return
+		}
+		a.mu.Lock()
+		moved := a.moved
+		a.moved = map[int32]offsets.Offset{}
+		a.mu.Unlock()
+		for partition, high := range moved {
+			a.tell(partition, high)
+		}
+	}
+}
+
+func (a *advances) close() {
+	close(a.stop)
+	<-a.done
+}

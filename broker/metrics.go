@@ -1,0 +1,76 @@
+package broker
+
+import "sync/atomic"
+
+// metrics counts the broker's work.
+type metrics struct {
+	produceRequests atomic.Int64
+	produceBytes    atomic.Int64 // of batches appended
+	produceBatches  atomic.Int64
+	produceErrors   atomic.Int64 // partitions refused
+	fetchRequests   atomic.Int64
+	fetchBytes      atomic.Int64 // of batches sent
+	fetchBatchBytes atomic.Int64 // of fetchBytes, those for load tasks
+	fetchParked     atomic.Int64 // fetches that had to wait
+}
+
+// Snapshot is the broker's numbers at one moment. Counters begin at the start
+// of the process.
+type Snapshot struct {
+	Topics          int64
+	Partitions      int64
+	LogBytes        int64
+	Connections     int64 // now
+	Accepted        int64
+	Refused         int64 // over a connection cap
+	Requests        int64
+	BytesIn         int64
+	BytesOut        int64
+	SendfileBytes   int64
+	BadFrames       int64
+	Panics          int64
+	ShortSendfiles  int64
+	ProduceRequests int64
+	ProduceBytes    int64
+	ProduceBatches  int64
+	ProduceErrors   int64
+	FetchRequests   int64
+	FetchBytes      int64
+	FetchBatchBytes int64
+	FetchParked     int64
+}
+
+// Metrics reads the numbers.
+func (b *Broker) Metrics() Snapshot {
+	w := b.server.Metrics()
+	s := Snapshot{
+		Connections:     w.Open.Load(),
+		Accepted:        w.Accepted.Load(),
+		Refused:         w.Refused.Load(),
+		Requests:        w.Requests.Load(),
+		BytesIn:         w.BytesIn.Load(),
+		BytesOut:        w.BytesOut.Load(),
+		SendfileBytes:   w.SendfileBytes.Load(),
+		BadFrames:       w.BadFrames.Load(),
+		Panics:          w.Panics.Load(),
+		ShortSendfiles:  w.ShortSendfiles.Load(),
+		ProduceRequests: b.metrics.produceRequests.Load(),
+		ProduceBytes:    b.metrics.produceBytes.Load(),
+		ProduceBatches:  b.metrics.produceBatches.Load(),
+		ProduceErrors:   b.metrics.produceErrors.Load(),
+		FetchRequests:   b.metrics.fetchRequests.Load(),
+		FetchBytes:      b.metrics.fetchBytes.Load(),
+		FetchBatchBytes: b.metrics.fetchBatchBytes.Load(),
+		FetchParked:     b.metrics.fetchParked.Load(),
+	}
+	for _, t := range b.topics.all() {
+		s.Topics++
+		for _, p := range t.partitions {
+			if p != nil {
+				s.Partitions++
+				s.LogBytes += p.Log().Size()
+			}
+		}
+	}
+	return s
+}

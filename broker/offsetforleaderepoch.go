@@ -1,0 +1,38 @@
+package broker
+
+import (
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"sawlog/offsets"
+)
+
+// OffsetForLeaderEpoch, versions 2–4 (KIP-320): the largest epoch not above the
+// one asked for, and where it ends in this log; −1 and −1 when none is known. A
+// consumer learns by it that records it read are gone.
+
+func (b *Broker) offsetForLeaderEpoch(r *kmsg.OffsetForLeaderEpochRequest) kmsg.Response {
+	m := r.ResponseKind().(*kmsg.OffsetForLeaderEpochResponse)
+	m.Default()
+	m.Version = r.Version
+	for i := range r.Topics {
+		out := kmsg.NewOffsetForLeaderEpochResponseTopic()
+		out.Topic = r.Topics[i].Topic
+		t := b.topics.name([]byte(out.Topic))
+		for _, ask := range r.Topics[i].Partitions {
+			part := kmsg.NewOffsetForLeaderEpochResponseTopicPartition()
+			part.Partition, part.LeaderEpoch, part.EndOffset = ask.Partition, -1, -1
+			p, err := hosted(t, ask.Partition)
+			if err == nil {
+				_, err = p.Check(offsets.Epoch(ask.CurrentLeaderEpoch))
+			}
+			if err == nil {
+				epoch, end := p.Log().EndOffsetFor(offsets.Epoch(ask.LeaderEpoch))
+				part.LeaderEpoch, part.EndOffset = int32(epoch), int64(end)
+			}
+			part.ErrorCode = codeOf(err)
+			out.Partitions = append(out.Partitions, part)
+		}
+		m.Topics = append(m.Topics, out)
+	}
+	return m
+}

@@ -1,0 +1,257 @@
+package broker
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+
+	"sawlog/broker/record"
+	"sawlog/broker/replica"
+	"sawlog/broker/wire"
+	"sawlog/offsets"
+)
+
+// Produce, versions 3–13 (0 is advertised, see versions.go): one record batch for
+// each partition, appended as received. Topic ids instead of names since version
+// 13 (KIP-516), leader hints since 10 (KIP-951). Errors are per partition.
+//
+// acks 0 has no reply, and closes the connection on an error, so that the client
+// looks for leaders anew; 1 is answered after the append; −1 (all) once the
+// records are committed in the leader epoch they were written in. A transactional
+// id, or a batch of a transaction, is refused with
+// TRANSACTIONAL_ID_AUTHORIZATION_FAILED.
+//
+// The batches alias the request's memory, which is used again when Serve
+// returns: nothing of it may be kept past that.
+
+func (b *Broker) produce(e *wire.Exchange) {
+	st, ok := b.produces.Get().(*produceState)
+	if !ok {
+		st = &produceState{}
+	}
+	st.broker, st.exchange = b, e
+	if err := st.decode(e.Version, e.Body); err != nil {
+		st.free()
+		e.Fail(fmt.Errorf("produce version %d: %w", e.Version, err))
+		return
+	}
+	b.metrics.produceRequests.Add(1)
+	now := nowMilli()
+	waits := false
+	for i := range st.topics {
+		t := &st.topics[i]
+		b.findProduced(t)
+		for j := range t.parts {
+			part := &t.parts[j]
+			err := st.check(t)
+			if err == nil {
+				err = st.append(t, part, now)
+			}
+			if err != nil {
+				b.metrics.produceErrors.Add(1)
+				st.refuse(part, err)
+			}
+			waits = waits || part.waits
+		}
+	}
+	switch {
+	case st.acks == 0:
+		st.silent()
+	case waits:
+		st.park()
+	default:
+		st.reply()
+	}
+}
+
+// findProduced looks a topic of the request up.
+func (b *Broker) findProduced(t *producedTopic) {
+	if t.name != nil {
+		t.found = b.topics.name(t.name)
+	} else {
+		t.found = b.topics.id(t.id)
+	}
+}
+
+// check finds what is wrong with the whole request, or with one of its topics.
+func (st *produceState) check(t *producedTopic) error {
+	switch {
+	case st.acks < -1 || st.acks > 1:
+		return kerr.InvalidRequiredAcks
+	case st.transactional:
+		return kerr.TransactionalIDAuthorizationFailed
+	case t.found == nil && t.name == nil:
+		return kerr.UnknownTopicID
+	case t.found == nil:
+		return kerr.UnknownTopicOrPartition
+	case t.found.meta.Internal:
+		return kerr.InvalidTopicException
+	}
+	return nil
+}
+
+// append takes one partition's batch into its log.
+func (st *produceState) append(t *producedTopic, part *producedPartition, now int64) error {
+	p, err := hosted(t.found, part.index)
+	if err != nil {
+		return err
+	}
+	part.replica = p
+	batch, err := st.validate(&t.found.config, part, now)
+	if err != nil {
+		return err
+	}
+	st.batch[0] = batch
+	results, ticket, err := p.Append(st.batch[:], replica.Append{All: st.acks == -1, Epoch: offsets.NoEpoch, Now: now})
+	if err != nil {
+		return err
+	}
+	r := &results[0]
+	part.base, part.appended = int64(r.First), r.Timestamp
+	part.logStart = int64(p.Log().Start())
+	if st.acks == -1 {
+		committed, err := p.Committed(ticket)
+		if err != nil {
+			return err
+		}
+		part.ticket, part.waits = ticket, !committed
+	}
+	m := &st.broker.metrics
+	m.produceBatches.Add(1)
+	m.produceBytes.Add(int64(len(batch)))
+	return nil
+}
+
+// validate takes the batch out of the record set and makes sure that it may be
+// stored.
+func (st *produceState) validate(c *topicConfig, part *producedPartition, now int64) (record.Batch, error) {
+	if len(part.records) == 0 {
+		return nil, fmt.Errorf("%w: no records", record.ErrInvalid)
+	}
+	batch, rest, err := record.Split(part.records)
+	switch {
+	case errors.Is(err, record.ErrMagic):
+		return nil, err
+	case err != nil:
+		return nil, fmt.Errorf("%w: %w", record.ErrCorrupt, err)
+	case len(batch) > c.log.MaxBatchBytes:
+		return nil, fmt.Errorf("%w: a batch of %d bytes, the topic's max.message.bytes is %d", kerr.MessageTooLarge, len(batch), c.log.MaxBatchBytes)
+	}
+	// The CRC first: what is damaged has no meaning to judge.
+	if err := batch.CheckCRC(); err != nil {
+		return nil, err
+	}
+	switch {
+	case len(rest) > 0:
+		return nil, fmt.Errorf("%w: more than one batch for a partition", record.ErrInvalid)
+	case batch.IsTransactional():
+		return nil, kerr.TransactionalIDAuthorizationFailed
+	case batch.Codec() == record.Zstd && st.version < 7:
+		return nil, kerr.UnsupportedCompressionType
+	}
+	rules := c.rules
+	rules.Now = now
+	if _, err := record.Validate(batch, rules); err != nil {
+		return nil, err
+	}
+	if c.recode && batch.Codec() != c.codec {
+		return record.Recode(batch, c.codec, c.level, 0)
+	}
+	return batch, nil
+}
+
+// refuse notes why a partition's records weren't taken.
+func (st *produceState) refuse(part *producedPartition, err error) {
+	part.code = appendCode(err)
+	part.base, part.appended, part.logStart, part.waits = -1, -1, -1, false
+	text := err.Error()
+	part.text = &text
+	if part.code == kerr.KafkaStorageError.Code {
+		st.broker.config.Logger.Error("append", "error", err, "partition", part.index)
+	}
+}
+
+// silent ends a request that gets no reply.
+func (st *produceState) silent() {
+	e := st.exchange
+	for i := range st.topics {
+		for j := range st.topics[i].parts {
+			if part := &st.topics[i].parts[j]; part.code != 0 {
+				err := fmt.Errorf("produce with acks 0: %s", *part.text)
+				st.free()
+				e.Fail(err)
+				return
+			}
+		}
+	}
+	st.free()
+	e.Silent()
+}
+
+func (st *produceState) reply() {
+	e := st.exchange
+	r := st.encode()
+	st.free()
+	e.ReplyPieces(r)
+}
+
+// park waits for the records to be committed.
+func (st *produceState) park() {
+	st.keepNames()
+	for i := range st.topics {
+		for j := range st.topics[i].parts {
+			if part := &st.topics[i].parts[j]; part.waits {
+				// Any change since the append wakes at once: version 0 is old.
+				part.replica.Watch(st, 0)
+			}
+		}
+	}
+	st.exchange.Park(time.Now().Add(time.Duration(st.timeout)*time.Millisecond), st)
+}
+
+// Wake is the replica's.
+func (st *produceState) Wake(int64) { st.exchange.Wake() }
+
+// Resume replies when all partitions are decided, or the time is over.
+func (st *produceState) Resume(expired bool) {
+	waits := false
+	for i := range st.topics {
+		for j := range st.topics[i].parts {
+			part := &st.topics[i].parts[j]
+			if !part.waits {
+				continue
+			}
+			done, err := part.replica.Committed(part.ticket)
+			if !done && err == nil && expired {
+				err = kerr.RequestTimedOut
+			}
+			switch {
+			case err != nil:
+				part.replica.Unwatch(st)
+				st.refuse(part, err)
+			case done:
+				part.replica.Unwatch(st)
+				part.waits = false
+			default:
+				waits = true
+			}
+		}
+	}
+	if !waits {
+		st.reply()
+	}
+}
+
+// Drop stops waiting.
+func (st *produceState) Drop() {
+	for i := range st.topics {
+		for j := range st.topics[i].parts {
+			if part := &st.topics[i].parts[j]; part.waits {
+				part.replica.Unwatch(st)
+			}
+		}
+	}
+	st.free()
+}

@@ -1,0 +1,205 @@
+package broker
+
+import (
+	"github.com/twmb/franz-go/pkg/kbin"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"sawlog/broker/record"
+	"sawlog/broker/replica"
+	"sawlog/broker/wire"
+	"sawlog/offsets"
+)
+
+// produceState is one Produce request and what becomes of it. States are used
+// again, so a request costs no memory for its lists.
+type produceState struct {
+	broker   *Broker
+	exchange *wire.Exchange
+	batch    [1]record.Batch
+
+	version       int16
+	acks          int16
+	timeout       int32
+	transactional bool
+	topics        []producedTopic
+}
+
+type producedTopic struct {
+	name  []byte // aliases the request; nil when it names ids
+	id    offsets.TopicID
+	found *topic
+	parts []producedPartition
+}
+
+type producedPartition struct {
+	index   int32
+	records []byte // aliases the request
+
+	replica  *replica.Partition
+	ticket   replica.Ticket
+	waits    bool // for the commit of ticket
+	code     int16
+	text     *string
+	base     int64
+	appended int64 // LogAppendTime, or −1
+	logStart int64
+}
+
+// Versions at which the form changes.
+const (
+	produceFlexible  = 9
+	produceIDs       = 13
+	produceErrorText = 8
+	produceLeaders   = 10
+)
+
+// decode reads the request. Lists grow as their elements are met, never by the
+// length somebody claims.
+func (st *produceState) decode(version int16, body []byte) error {
+	st.version = version
+	flexible := version >= produceFlexible
+	b := kbin.Reader{Src: body}
+	st.transactional = readString(&b, flexible) != nil
+	st.acks = b.Int16()
+	st.timeout = b.Int32()
+	for n := readArrayLen(&b, flexible); n > 0 && b.Ok(); n-- {
+		t := st.addTopic()
+		if version >= produceIDs {
+			t.id = b.Uuid()
+		} else if t.name = readString(&b, flexible); t.name == nil {
+			t.name = []byte{}
+		}
+		for m := readArrayLen(&b, flexible); m > 0 && b.Ok(); m-- {
+			part := producedPartition{index: b.Int32(), base: -1, appended: -1, logStart: -1}
+			if flexible {
+				part.records = b.CompactNullableBytes()
+				kmsg.SkipTags(&b)
+			} else {
+				part.records = b.NullableBytes()
+			}
+			t.parts = append(t.parts, part)
+		}
+		if flexible {
+			kmsg.SkipTags(&b)
+		}
+	}
+	if flexible {
+		kmsg.SkipTags(&b)
+	}
+	return b.Complete()
+}
+
+// addTopic makes room for one more topic, with the lists of an earlier request.
+func (st *produceState) addTopic() *producedTopic {
+	if len(st.topics) < cap(st.topics) {
+		st.topics = st.topics[:len(st.topics)+1]
+		t := &st.topics[len(st.topics)-1]
+		*t = producedTopic{parts: t.parts[:0]}
+		return t
+	}
+	st.topics = append(st.topics, producedTopic{})
+	return &st.topics[len(st.topics)-1]
+}
+
+// keepNames makes the topics' names outlive the request's memory, and lets go
+// of the records.
+func (st *produceState) keepNames() {
+	for i := range st.topics {
+		t := &st.topics[i]
+		if t.name != nil {
+			t.name = append([]byte{}, t.name...)
+		}
+		for j := range t.parts {
+			t.parts[j].records = nil
+		}
+	}
+}
+
+// keptLists bounds how much a state may carry to the next request.
+const keptLists = 1024
+
+// free makes the state ready for another request.
+func (st *produceState) free() {
+	pool := &st.broker.produces
+	parts := 0
+	for i := range st.topics {
+		t := &st.topics[i]
+		parts += cap(t.parts)
+		clear(t.parts)
+		*t = producedTopic{parts: t.parts[:0]}
+	}
+	*st = produceState{topics: st.topics[:0]}
+	if cap(st.topics)+parts <= keptLists {
+		pool.Put(st)
+	}
+}
+
+// encode writes the reply.
+func (st *produceState) encode() *wire.Response {
+	flexible := st.version >= produceFlexible
+	room := 64
+	for i := range st.topics {
+		room += 64 + len(st.topics[i].name) + 64*len(st.topics[i].parts)
+	}
+	r := st.exchange.NewResponse(room)
+	dst := appendArrayLen(r.Buf, len(st.topics), flexible)
+	leaders := false
+	for i := range st.topics {
+		t := &st.topics[i]
+		if st.version >= produceIDs {
+			dst = kbin.AppendUuid(dst, t.id)
+		} else {
+			dst = appendName(dst, t.name, flexible)
+		}
+		dst = appendArrayLen(dst, len(t.parts), flexible)
+		for j := range t.parts {
+			part := &t.parts[j]
+			dst = st.encodePartition(dst, part)
+			leaders = leaders || st.hints(part)
+		}
+		if flexible {
+			dst = append(dst, 0)
+		}
+	}
+	dst = kbin.AppendInt32(dst, 0) // throttle
+	if flexible {
+		dst = st.broker.appendEndpoints(dst, leaders)
+	}
+	r.Buf = dst
+	return r
+}
+
+// hints tells whether a partition's reply names the leader to go to.
+func (st *produceState) hints(part *producedPartition) bool {
+	return st.version >= produceLeaders && part.code == kerr.NotLeaderForPartition.Code && part.replica != nil
+}
+
+func (st *produceState) encodePartition(dst []byte, part *producedPartition) []byte {
+	flexible := st.version >= produceFlexible
+	dst = kbin.AppendInt32(dst, part.index)
+	dst = kbin.AppendInt16(dst, part.code)
+	dst = kbin.AppendInt64(dst, part.base)
+	dst = kbin.AppendInt64(dst, part.appended)
+	if st.version >= 5 {
+		dst = kbin.AppendInt64(dst, part.logStart)
+	}
+	if st.version >= produceErrorText {
+		dst = appendArrayLen(dst, 0, flexible) // errors of single records
+		if flexible {
+			dst = kbin.AppendCompactNullableString(dst, part.text)
+		} else {
+			dst = kbin.AppendNullableString(dst, part.text)
+		}
+	}
+	if flexible {
+		if st.hints(part) {
+			v := part.replica.View()
+			dst = append(dst, 1)
+			dst = appendLeaderTag(dst, 0, v.Leader, v.Epoch)
+		} else {
+			dst = append(dst, 0)
+		}
+	}
+	return dst
+}

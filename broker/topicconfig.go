@@ -1,0 +1,169 @@
+package broker
+
+import (
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"sawlog/broker/controller"
+	"sawlog/broker/log"
+	"sawlog/broker/record"
+	"sawlog/offsets"
+)
+
+// topicConfig is a topic's configuration, parsed.
+type topicConfig struct {
+	log                  log.Config
+	minISR               int
+	rules                record.Rules // of a produced batch, but for the time
+	recode               bool         // compression.type isn't producer
+	codec                record.Codec
+	level                int
+	held                 map[int32]int64 // lowest offset that a load job still needs
+	holdBytes, holdMilli int64
+}
+
+// layers are where the value of a configuration may come from, strongest first.
+type layers struct {
+	topic   map[string]string // set on the topic
+	dynamic map[string]string // set for all brokers, by the broker-wide name
+	static  map[string]string // given at start, by the topic's name
+	// replicated: every partition has other replicas, which hold what a power
+	// cut takes from this one.
+	replicated bool
+}
+
+// find tells a configuration's value and source.
+func (l layers) find(s *setting) (string, kmsg.ConfigSource) {
+	if v, ok := l.topic[s.name]; ok {
+		return v, kmsg.ConfigSourceDynamicTopicConfig
+	}
+	if v, ok := l.dynamic[s.broker]; ok {
+		return v, kmsg.ConfigSourceDynamicDefaultBrokerConfig
+	}
+	if v, ok := l.static[s.name]; ok {
+		return v, kmsg.ConfigSourceStaticBrokerConfig
+	}
+	return l.ofTable(s), kmsg.ConfigSourceDefaultConfig
+}
+
+// ofTable is a configuration's value where nobody set it.
+func (l layers) ofTable(s *setting) string {
+	if l.replicated && s.name == "flush.ms" {
+		return maxLong
+	}
+	return s.value
+}
+
+// layers are those of one topic.
+func (b *Broker) layers(meta *controller.Topic, im *controller.Image) layers {
+	replicated := len(meta.Partitions) > 0
+	for i := range meta.Partitions {
+		replicated = replicated && len(meta.Partitions[i].Replicas) > 1
+	}
+	return layers{topic: meta.Configs, dynamic: im.BrokerConfig, static: b.config.Defaults, replicated: replicated}
+}
+
+// resolve parses all layers. What doesn't parse was refused when it was set;
+// where it still stands (set by a later release), the default holds.
+func (l layers) resolve() topicConfig {
+	text := func(name string) string {
+		s, _ := findSetting(name)
+		v, _ := l.find(s)
+		if s.check(v) != nil {
+			return l.ofTable(s)
+		}
+		return strings.TrimSpace(v)
+	}
+	number := func(name string) int64 {
+		n, _ := strconv.ParseInt(text(name), 10, 64) // checked by text
+		return n
+	}
+	c := topicConfig{
+		minISR:    int(number("min.insync.replicas")),
+		holdBytes: number("retention.hold.max.bytes"),
+		holdMilli: number("retention.hold.max.ms"),
+	}
+	c.log = log.DefaultConfig()
+	c.log.SegmentBytes = number("segment.bytes")
+	c.log.SegmentMs = number("segment.ms")
+	c.log.RetentionMs = number("retention.ms")
+	c.log.RetentionBytes = number("retention.bytes")
+	c.log.IndexInterval = int(number("index.interval.bytes"))
+	c.log.MaxBatchBytes = int(number("max.message.bytes"))
+	c.log.FlushMessages = number("flush.messages")
+	c.log.FlushMs = number("flush.ms")
+	c.log.MinCompactionLagMs = number("min.compaction.lag.ms")
+	c.log.DeleteRetentionMs = number("delete.retention.ms")
+	c.log.LogAppendTime = text("message.timestamp.type") == "LogAppendTime"
+	c.log.Compact, c.log.Delete = false, false
+	for _, policy := range splitList(text("cleanup.policy")) {
+		c.log.Compact = c.log.Compact || policy == "compact"
+		c.log.Delete = c.log.Delete || policy == "delete"
+	}
+	c.log.Codec = text("compression.type")
+	c.codec, c.recode = codecOf(c.log.Codec)
+	if c.log.Codec == "uncompressed" {
+		c.log.Codec = record.None.String()
+	}
+	switch c.codec {
+	case record.Gzip:
+		c.level = int(number("compression.gzip.level"))
+	case record.LZ4:
+		c.level = int(number("compression.lz4.level"))
+	case record.Zstd:
+		c.level = int(number("compression.zstd.level"))
+	}
+	c.rules = record.Rules{
+		NeedKeys:      c.log.Compact,
+		LogAppendTime: c.log.LogAppendTime,
+		BeforeMax:     bound(number("message.timestamp.before.max.ms")),
+		AfterMax:      bound(number("message.timestamp.after.max.ms")),
+	}
+	for name, v := range l.topic {
+		if _, known := findSetting(name); known || !strings.HasPrefix(name, holdPrefix) {
+			continue
+		}
+		held, _ := parseHold(v) // checked when it was set; a bad one holds nothing
+		for partition, offset := range held {
+			if c.held == nil {
+				c.held = map[int32]int64{}
+			}
+			if have, ok := c.held[partition]; !ok || offset < have {
+				c.held[partition] = offset
+			}
+		}
+	}
+	return c
+}
+
+// bound turns Kafka's "no limit" into that of record.Rules.
+func bound(ms int64) int64 {
+	if ms == 1<<63-1 {
+		return 0
+	}
+	return ms
+}
+
+// hold is the first offset of a partition that retention must keep for a load
+// job, or log.NoHold. The caps make a job that stopped for good give way.
+func (c *topicConfig) hold(l *log.Log, now time.Time) offsets.Offset {
+	kept, ok := c.held[l.TopicPartition().Partition]
+	if !ok || c.holdBytes >= 0 && l.Size() > c.holdBytes {
+		return log.NoHold
+	}
+	from := offsets.Offset(kept)
+	if c.holdMilli >= 0 {
+		young, _, _, found, err := l.OffsetForTime(now.UnixMilli()-c.holdMilli, l.End())
+		switch {
+		case err != nil: // can't tell: keep
+		case !found:
+			from = log.NoHold
+		default:
+			from = max(from, young)
+		}
+	}
+	return from
+}

@@ -1,0 +1,269 @@
+package broker
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+
+	"sawlog/broker/controller"
+	"sawlog/broker/log"
+	"sawlog/broker/replica"
+	"sawlog/offsets"
+)
+
+// topic is one topic with the replicas of it on this broker. It never changes:
+// a change makes a new one.
+type topic struct {
+	meta       *controller.Topic
+	config     topicConfig
+	partitions []*replica.Partition // nil where this broker holds no replica
+}
+
+// partition is the replica of an index, or nil.
+func (t *topic) partition(index int32) *replica.Partition {
+	if index < 0 || int(index) >= len(t.partitions) {
+		return nil
+	}
+	return t.partitions[index]
+}
+
+// topicSet is the topics as the requests see them. One goroutine changes it,
+// the controller's.
+type topicSet struct {
+	mu     sync.RWMutex
+	byName map[string]*topic
+	byID   map[offsets.TopicID]*topic
+
+	// found are the logs of the data directory that no topic has claimed yet.
+	found map[foundKey]*log.Log
+}
+
+type foundKey struct {
+	tp offsets.TopicPartition
+	id offsets.TopicID
+}
+
+func newTopicSet(logs []*log.Log) *topicSet {
+	s := &topicSet{
+		byName: map[string]*topic{},
+		byID:   map[offsets.TopicID]*topic{},
+		found:  map[foundKey]*log.Log{},
+	}
+	for _, l := range logs {
+		s.found[foundKey{l.TopicPartition(), l.TopicID()}] = l
+	}
+	return s
+}
+
+// name finds a topic; the key is bytes so that a request's need not be copied.
+func (s *topicSet) name(name []byte) *topic {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.byName[string(name)]
+}
+
+func (s *topicSet) id(id offsets.TopicID) *topic {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.byID[id]
+}
+
+// all lists the topics in no order.
+func (s *topicSet) all() []*topic {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	all := make([]*topic, 0, len(s.byName))
+	for _, t := range s.byName {
+		all = append(all, t)
+	}
+	return all
+}
+
+func (s *topicSet) put(t *topic) {
+	s.mu.Lock()
+	s.byName[t.meta.Name] = t
+	s.byID[t.meta.ID] = t
+	s.mu.Unlock()
+}
+
+func (s *topicSet) remove(t *topic) {
+	s.mu.Lock()
+	delete(s.byID, t.meta.ID)
+	if s.byName[t.meta.Name] == t {
+		delete(s.byName, t.meta.Name)
+	}
+	s.mu.Unlock()
+}
+
+// onChange makes the logs and replicas follow the metadata. It runs on the
+// controller's goroutine, one change after the other.
+func (b *Broker) onChange(old, now *controller.Image) {
+	if b.failing() {
+		return
+	}
+	for _, t := range old.Topics() {
+		if _, ok := now.TopicByID(t.ID); !ok {
+			b.dropTopic(t)
+		}
+	}
+	everywhere := !sameConfigs(old.BrokerConfig, now.BrokerConfig)
+	var led []log.Assignment
+	var changed []*topic
+	for _, t := range now.Topics() {
+		before, _ := old.TopicByID(t.ID)
+		if before == t && !everywhere {
+			continue
+		}
+		made, err := b.makeTopic(t, now)
+		if err != nil {
+			b.fail(fmt.Errorf("topic %s: %w", t.Name, err))
+			return
+		}
+		changed = append(changed, made)
+		led = b.newEpochs(led, before, made)
+	}
+	if len(led) > 0 {
+		// On disk before the first record of the epoch can be.
+		if err := b.disk.Assign(led); err != nil {
+			b.fail(fmt.Errorf("record leader epochs: %w", err))
+			return
+		}
+	}
+	for _, t := range changed {
+		b.assign(t)
+		b.topics.put(t)
+		b.elect(t)
+	}
+}
+
+// makeTopic opens or makes the logs of a topic's replicas on this broker.
+func (b *Broker) makeTopic(meta *controller.Topic, now *controller.Image) (*topic, error) {
+	t := &topic{meta: meta, config: b.layers(meta, now).resolve()}
+	before := b.topics.id(meta.ID)
+	t.partitions = make([]*replica.Partition, len(meta.Partitions))
+	for i := range meta.Partitions {
+		p := &meta.Partitions[i]
+		if !slices.Contains(p.Replicas, b.nodeID) {
+			continue
+		}
+		if before != nil && before.partition(p.Index) != nil {
+			t.partitions[i] = before.partitions[i]
+			t.partitions[i].Log().SetConfig(t.config.log)
+			continue
+		}
+		tp := offsets.TopicPartition{Topic: meta.Name, Partition: p.Index}
+		key := foundKey{tp, meta.ID}
+		l := b.topics.found[key]
+		delete(b.topics.found, key)
+		if l == nil {
+			var err error
+			if l, err = b.disk.Create(tp, meta.ID, t.config.log); err != nil {
+				return nil, err
+			}
+		} else {
+			l.SetConfig(t.config.log)
+		}
+		t.partitions[i] = replica.New(b.nodeID, l, b.advanced(meta, p.Index))
+	}
+	return t, nil
+}
+
+// newEpochs adds the partitions of t whose leader epoch is new on this broker.
+func (b *Broker) newEpochs(led []log.Assignment, before *controller.Topic, t *topic) []log.Assignment {
+	for i, p := range t.partitions {
+		if p == nil {
+			continue
+		}
+		epoch := t.meta.Partitions[i].Epoch
+		known := before != nil && i < len(before.Partitions) && before.Partitions[i].Epoch == epoch
+		if !known && t.meta.Partitions[i].Leader == b.nodeID && p.Log().Epoch() < epoch {
+			led = append(led, log.Assignment{Log: p.Log(), Epoch: epoch})
+		}
+	}
+	return led
+}
+
+// assign tells the replicas of a topic who leads them.
+func (b *Broker) assign(t *topic) {
+	for i, p := range t.partitions {
+		if p == nil {
+			continue
+		}
+		m := &t.meta.Partitions[i]
+		p.Assign(replica.Assignment{
+			Leader:         m.Leader,
+			Epoch:          m.Epoch,
+			PartitionEpoch: m.PartitionEpoch,
+			Replicas:       m.Replicas,
+			ISR:            m.ISR,
+			MinISR:         t.config.minISR,
+		})
+	}
+}
+
+// dropTopic deletes a topic's logs.
+func (b *Broker) dropTopic(meta *controller.Topic) {
+	t := b.topics.id(meta.ID)
+	if t == nil {
+		return
+	}
+	b.topics.remove(t)
+	for _, p := range t.partitions {
+		if p == nil {
+			continue
+		}
+		p.Gone()
+		if err := b.disk.Delete(p.Log()); err != nil {
+			b.fail(fmt.Errorf("delete %s: %w", p.Log().TopicPartition(), err))
+			return
+		}
+	}
+	if !meta.Internal {
+		b.topicDeleted(meta.Name)
+	}
+}
+
+// strays renames the logs no topic claims. Called once, after the image is
+// known to be the present one.
+func (b *Broker) strays() error {
+	for key, l := range b.topics.found {
+		b.config.Logger.Warn("a log belongs to no topic: it is set aside", "log", key.tp.String(), "topic_id", key.id.String())
+		if err := b.disk.Stray(l); err != nil {
+			return err
+		}
+	}
+	b.topics.found = map[foundKey]*log.Log{}
+	return nil
+}
+
+func sameConfigs(a, b map[string]string) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	for k, v := range a {
+		if have, ok := b[k]; !ok || have != v {
+			return false
+		}
+	}
+	return true
+}
+
+// ensureTopic returns a topic, made first when it is absent and may be made.
+func (b *Broker) ensureTopic(ctx context.Context, want controller.NewTopic) (*topic, error) {
+	if t := b.topics.name([]byte(want.Name)); t != nil {
+		return t, nil
+	}
+	made, err := b.controller.CreateTopic(ctx, want)
+	if err != nil {
+		if t := b.topics.name([]byte(want.Name)); t != nil {
+			return t, nil // somebody else made it meanwhile
+		}
+		return nil, err
+	}
+	t := b.topics.id(made.ID)
+	if t == nil {
+		return nil, fmt.Errorf("topic %s: %w", want.Name, controller.ErrUnknownTopic)
+	}
+	return t, nil
+}

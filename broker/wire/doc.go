@@ -1,0 +1,23 @@
+// Package wire moves Kafka's frames over connections: it reads requests within
+// limits, hands them to a Handler in order, and writes the replies in the same
+// order, as pieces of memory and of files. It knows the shape of frames and
+// headers, and nothing of what a request means.
+//
+// A frame on the wire, all numbers big-endian:
+//
+//	request   int32 size | int16 key | int16 version | int32 correlation id |
+//	          nullable string client id (int16 length, −1 null) |
+//	          tagged fields, when the body is flexible | body
+//	response  int32 size | int32 correlation id |
+//	          one 0x00 byte (no tagged fields) when the body is flexible and the key isn't ApiVersions | body
+//
+// One connection has two goroutines. The reader takes frames, and runs each
+// request up to its reply or its park. The writer waits for the head of the
+// queue, lets a parked request try again when an event woke it or its time is
+// over, and writes. So requests of one connection are executed in order, only
+// waiting is asynchronous, and a parked request costs no goroutine.
+//
+// No byte of a body is allocated before the frame passed its limits and took
+// its share of a semaphore over all requests in flight, and large bodies grow
+// as they arrive: four bytes of a stranger buy nothing.
+package wire
