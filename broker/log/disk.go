@@ -1,0 +1,417 @@
+package log
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path"
+	"runtime"
+	"sort"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"sawlog/broker/vfs"
+	"sawlog/offsets"
+)
+
+const osReadWrite = os.O_RDWR
+
+// Disk is one data directory and the logs in it.
+type Disk struct {
+	fs     vfs.FS
+	dir    string
+	config DiskConfig
+	files  *files
+	lock   interface{ Close() error }
+
+	journal *journal
+	flusher *flusher
+
+	previous running // how the run before this one ended
+	firstRun bool
+	failed   atomic.Bool
+	failure  chan error
+
+	mu    sync.Mutex
+	meta  Meta
+	epoch int64 // broker epoch
+	logs  map[logKey]*Log
+	names map[string]*Log // by folder
+
+	checkpointMu sync.Mutex
+	points       map[logKey]point // as last written
+}
+
+// startState is what the files of the directory tell recovery.
+type startState struct {
+	clean   bool
+	walkAll bool // the journal is damaged: find epochs in all batches
+	points  map[logKey]point
+	journal map[logKey]*remembered
+}
+
+// OpenDisk locks a data directory, making it when it is not there, and recovers
+// the logs in it. A second process is refused with vfs.ErrLocked.
+func OpenDisk(fs vfs.FS, dir string, c DiskConfig) (*Disk, error) {
+	c.fill()
+	if err := fs.MkdirAll(dir, 0o755); err != nil {
+		return nil, fmt.Errorf("data directory: %w", err)
+	}
+	lock, err := fs.Lock(path.Join(dir, lockName))
+	if err != nil {
+		return nil, fmt.Errorf("data directory %s: %w", dir, err)
+	}
+	d := &Disk{
+		fs: fs, dir: dir, config: c, lock: lock, failure: make(chan error, 1),
+		logs: map[logKey]*Log{}, names: map[string]*Log{}, epoch: -1,
+	}
+	d.files = &files{fs: fs, max: c.MaxOpenFiles, fail: d.fail}
+	if err := d.start(); err != nil {
+		d.closeFiles()
+		return nil, fmt.Errorf("data directory %s: %w", dir, errors.Join(err, lock.Close()))
+	}
+	d.flusher = startFlusher()
+	return d, nil
+}
+
+func (d *Disk) start() error {
+	var err error
+	if d.meta, err = readMeta(d.fs, d.dir); err != nil {
+		return err
+	}
+	var ran bool
+	if d.previous, ran, err = readRunning(d.fs, d.dir); err != nil {
+		return err
+	}
+	d.firstRun = !ran
+	if err := d.writeRunning(stateRunning); err != nil {
+		return err
+	}
+	at := &startState{clean: d.CleanStart()}
+	var damaged int
+	if d.journal, at.journal, damaged, err = openJournal(d.fs, d.dir); err != nil {
+		return err
+	}
+	if at.walkAll = damaged > 0; at.walkAll {
+		at.clean = false
+		d.config.Logger.Error("epoch journal is damaged; epochs are read from all batches", "records", damaged)
+	}
+	at.points, err = d.readPoints()
+	if err != nil {
+		return err
+	}
+	d.points = at.points
+	if err := d.discover(); err != nil {
+		return err
+	}
+	return d.loadAll(at)
+}
+
+// readPoints reads the checkpoint; a damaged one only makes recovery longer.
+func (d *Disk) readPoints() (map[logKey]point, error) {
+	b, err := vfs.ReadFile(d.fs, path.Join(d.dir, checkpointName))
+	if errors.Is(err, os.ErrNotExist) {
+		return map[logKey]point{}, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	points, err := decodePoints(b)
+	if err != nil {
+		d.config.Logger.Error("checkpoint is not readable; all logs are read whole", "err", err)
+		return map[logKey]point{}, nil
+	}
+	return points, nil
+}
+
+// discover finds the folders of logs and clears those half deleted. A folder
+// without topic id is one whose creation a power cut undid: nothing in it was
+// ever synced.
+func (d *Disk) discover() error {
+	entries, err := d.fs.ReadDir(d.dir)
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		name := e.Name()
+		if strings.HasSuffix(name, deleteSuffix) && e.IsDir() {
+			if err := d.fs.RemoveAll(path.Join(d.dir, name)); err != nil {
+				return err
+			}
+			continue
+		}
+		tp, ok := parseFolderName(name)
+		if !ok || !e.IsDir() {
+			continue
+		}
+		id, err := d.readPartition(name)
+		switch {
+		case errors.Is(err, errNoPartition):
+			d.config.Logger.Warn("folder without topic id is put aside", "folder", name, "err", err)
+			if err := d.aside(name, straySuffix); err != nil {
+				return err
+			}
+			continue
+		case err != nil:
+			return err
+		}
+		l := newLog(d, name, tp, id, DefaultConfig())
+		d.logs[l.key()], d.names[name] = l, l
+	}
+	return nil
+}
+
+var errNoPartition = errors.New("no topic id")
+
+func (d *Disk) readPartition(folder string) (offsets.TopicID, error) {
+	b, err := vfs.ReadFile(d.fs, path.Join(d.dir, folder, partitionName))
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return offsets.TopicID{}, err
+	}
+	if err == nil {
+		var id offsets.TopicID
+		if id, err = decodePartition(b); err == nil {
+			return id, nil
+		}
+	}
+	return offsets.TopicID{}, fmt.Errorf("%w: %w", errNoPartition, err)
+}
+
+// loadAll recovers the logs, a few at a time.
+func (d *Disk) loadAll(at *startState) error {
+	logs := d.Logs()
+	next := atomic.Int64{}
+	var mu sync.Mutex
+	var errs []error
+	var wg sync.WaitGroup
+	for range min(runtime.GOMAXPROCS(0), len(logs)) {
+		wg.Go(func() {
+			for {
+				i := int(next.Add(1)) - 1
+				if i >= len(logs) {
+					return
+				}
+				if err := logs[i].load(at); err != nil {
+					mu.Lock()
+					errs = append(errs, logs[i].wrap("recover", err))
+					mu.Unlock()
+				}
+			}
+		})
+	}
+	wg.Wait()
+	return errors.Join(errs...)
+}
+
+// Meta says whose directory it is; ClusterID is empty before SetMeta.
+func (d *Disk) Meta() Meta {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.meta
+}
+
+// SetMeta writes meta.properties.
+func (d *Disk) SetMeta(m Meta) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if m.Format == 0 {
+		m.Format = MetaFormat
+	}
+	if err := vfs.Replace(d.fs, path.Join(d.dir, metaName), m.encode()); err != nil {
+		return err
+	}
+	d.meta = m
+	return nil
+}
+
+// Logs are all logs, in the order of topic and partition.
+func (d *Disk) Logs() []*Log {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	out := make([]*Log, 0, len(d.logs))
+	for _, l := range d.logs {
+		out = append(out, l)
+	}
+	sort.Slice(out, func(i, j int) bool { return out[i].tp.Compare(out[j].tp) < 0 })
+	return out
+}
+
+// Log finds a log.
+func (d *Disk) Log(tp offsets.TopicPartition, id offsets.TopicID) (*Log, bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	l, ok := d.logs[logKey{id, tp.Partition}]
+	return l, ok && l.tp == tp
+}
+
+// Create makes a log, or finds it. The folder of another topic of that name
+// must be deleted or put aside before. Nothing is synced yet: the metadata says
+// that the log exists, and its first flush syncs all of it.
+func (d *Disk) Create(tp offsets.TopicPartition, id offsets.TopicID, c Config) (*Log, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.failed.Load() {
+		return nil, fmt.Errorf("create %s: %w", tp, ErrFailed)
+	}
+	folder := folderName(tp)
+	if l := d.names[folder]; l != nil {
+		if l.id == id {
+			return l, nil
+		}
+		return nil, fmt.Errorf("create %s: topic %s is in the way: %w", tp, l.id, os.ErrExist)
+	}
+	l := newLog(d, folder, tp, id, c)
+	if err := d.fs.MkdirAll(l.path, 0o755); err != nil {
+		return nil, err
+	}
+	f, err := d.fs.OpenFile(l.file(partitionName), os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o644)
+	if err != nil {
+		return nil, err
+	}
+	_, err = f.Write(encodePartition(id))
+	if err = errors.Join(err, f.Close()); err != nil {
+		return nil, err
+	}
+	l.view = view{segments: []*segment{newSegment(l, 0)}}
+	d.logs[l.key()], d.names[folder] = l, l
+	return l, nil
+}
+
+// Delete removes a log and its folder. Regions in flight stay readable.
+func (d *Disk) Delete(l *Log) error {
+	folder, err := d.forget(l, deleteSuffix)
+	if err != nil {
+		return err
+	}
+	if err := d.fs.RemoveAll(path.Join(d.dir, folder)); err != nil {
+		return fmt.Errorf("delete %s: %w", l.tp, err)
+	}
+	return nil
+}
+
+// Stray puts the folder of a log aside that the metadata does not know; Tick
+// deletes it after StrayDelay.
+func (d *Disk) Stray(l *Log) error {
+	_, err := d.forget(l, straySuffix)
+	return err
+}
+
+// forget closes a log and renames its folder.
+func (d *Disk) forget(l *Log, suffix string) (folder string, err error) {
+	l.flushMu.Lock()
+	l.mu.Lock()
+	was := l.closed
+	l.closed = true
+	segments := l.view.segments
+	l.mu.Unlock()
+	l.flushMu.Unlock()
+	if was {
+		return "", l.wrap("forget", ErrClosed)
+	}
+	for _, s := range segments {
+		s.doom()
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	delete(d.logs, l.key())
+	delete(d.names, folderName(l.tp))
+	folder = asideName(folderName(l.tp), d.config.Now().UnixMilli(), suffix)
+	if err := d.fs.Rename(l.path, path.Join(d.dir, folder)); err != nil {
+		return "", l.wrap("put aside", err)
+	}
+	return folder, d.fs.SyncDir(d.dir)
+}
+
+// aside renames a folder that is no log.
+func (d *Disk) aside(folder, suffix string) error {
+	to := asideName(folder, d.config.Now().UnixMilli(), suffix)
+	if err := d.fs.Rename(path.Join(d.dir, folder), path.Join(d.dir, to)); err != nil {
+		return err
+	}
+	return d.fs.SyncDir(d.dir)
+}
+
+// CleanStart tells that the run before this one was stopped in order, or that
+// this is the first.
+func (d *Disk) CleanStart() bool { return d.firstRun || d.previous.state == stateStopped }
+
+// SameBoot tells that the run before this one was killed but the kernel, and
+// with it the page cache, lived on: nothing that was acknowledged is lost.
+func (d *Disk) SameBoot() bool {
+	return d.previous.state == stateRunning && d.previous.boot != "" && d.previous.boot == d.config.BootID
+}
+
+// PreviousBrokerEpoch is the broker epoch of the run before this one when that
+// run lost nothing, else -1.
+func (d *Disk) PreviousBrokerEpoch() int64 {
+	if !d.firstRun && (d.CleanStart() || d.SameBoot()) {
+		return d.previous.epoch
+	}
+	return -1
+}
+
+// SetBrokerEpoch notes the epoch the broker is registered with.
+func (d *Disk) SetBrokerEpoch(epoch int64) error {
+	d.mu.Lock()
+	d.epoch = epoch
+	d.mu.Unlock()
+	return d.writeRunning(stateRunning)
+}
+
+func (d *Disk) writeRunning(state string) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	r := running{state, d.config.BootID, d.epoch}
+	return vfs.Replace(d.fs, path.Join(d.dir, runningName), r.encode())
+}
+
+// Failed yields the error that ended all writing to the directory.
+func (d *Disk) Failed() <-chan error { return d.failure }
+
+// fail ends all writing: after an I/O error, and above all after a failed sync,
+// nobody knows what is on the disk. It is never retried.
+func (d *Disk) fail(err error) {
+	if d.failed.Swap(true) {
+		return
+	}
+	d.config.Logger.Error("data directory has failed; no more writes", "dir", d.dir, "err", err)
+	d.failure <- err
+	// The marker keeps the next start from trusting the page cache; a disk that
+	// refuses it refuses the next start as well.
+	_ = d.writeRunning(stateFailed)
+}
+
+// Close flushes all logs and leaves the mark of a clean stop. Regions in flight
+// stay readable.
+func (d *Disk) Close() error {
+	d.flusher.close()
+	var errs []error
+	for _, l := range d.Logs() {
+		errs = append(errs, l.close())
+	}
+	err := errors.Join(errs...)
+	if err == nil && !d.failed.Load() {
+		err = d.checkpoint()
+	}
+	if err == nil && !d.failed.Load() {
+		err = d.writeRunning(stateStopped)
+	}
+	d.closeFiles()
+	if d.journal != nil && d.journal.file != nil {
+		err = errors.Join(err, d.journal.Close())
+	}
+	if err == nil && d.failed.Load() {
+		err = ErrFailed
+	}
+	return errors.Join(err, d.lock.Close())
+}
+
+// closeFiles lets go of every segment file.
+func (d *Disk) closeFiles() {
+	for _, l := range d.Logs() {
+		for _, s := range l.look().segments {
+			s.doom()
+		}
+	}
+}

@@ -1,0 +1,172 @@
+package log
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path"
+	"strconv"
+	"strings"
+
+	"sawlog/broker/vfs"
+	"sawlog/offsets"
+)
+
+// MetaFormat is the version of the data directory this program writes.
+const MetaFormat = 1
+
+// Meta says whose data directory it is: meta.properties.
+type Meta struct {
+	Format      int
+	ClusterID   string
+	NodeID      offsets.BrokerID
+	DirectoryID string
+}
+
+// properties are the lines key=value of a small text file, in order.
+type properties [][2]string
+
+func (p properties) encode() []byte {
+	var b strings.Builder
+	for _, kv := range p {
+		b.WriteString(kv[0] + "=" + kv[1] + "\n")
+	}
+	return []byte(b.String())
+}
+
+func decodeProperties(b []byte) (map[string]string, error) {
+	out := map[string]string{}
+	for i, line := range strings.Split(string(b), "\n") {
+		line = strings.TrimSpace(line)
+		if line == "" || line[0] == '#' {
+			continue
+		}
+		key, value, ok := strings.Cut(line, "=")
+		if !ok {
+			return nil, fmt.Errorf("line %d: want key=value, got %q", i+1, line)
+		}
+		out[strings.TrimSpace(key)] = strings.TrimSpace(value)
+	}
+	return out, nil
+}
+
+// readProperties reads such a file; nil without an error when it is absent.
+func readProperties(fs vfs.FS, name string) (map[string]string, error) {
+	b, err := vfs.ReadFile(fs, name)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	kv, err := decodeProperties(b)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	return kv, nil
+}
+
+func (m Meta) encode() []byte {
+	return properties{
+		{"format", strconv.Itoa(m.Format)},
+		{"cluster.id", m.ClusterID},
+		{"node.id", strconv.Itoa(int(m.NodeID))},
+		{"directory.id", m.DirectoryID},
+	}.encode()
+}
+
+func readMeta(fs vfs.FS, dir string) (Meta, error) {
+	name := path.Join(dir, metaName)
+	m := Meta{Format: MetaFormat, NodeID: offsets.NoBroker}
+	kv, err := readProperties(fs, name)
+	if err != nil || kv == nil {
+		return m, err
+	}
+	if m.Format, err = strconv.Atoi(kv["format"]); err != nil {
+		return m, fmt.Errorf("%s: format %q", name, kv["format"])
+	}
+	if m.Format != MetaFormat {
+		return m, fmt.Errorf("%s: format %d, this program reads %d", name, m.Format, MetaFormat)
+	}
+	node, err := strconv.ParseInt(kv["node.id"], 10, 32)
+	if err != nil {
+		return m, fmt.Errorf("%s: node.id %q", name, kv["node.id"])
+	}
+	m.ClusterID, m.NodeID, m.DirectoryID = kv["cluster.id"], offsets.BrokerID(node), kv["directory.id"]
+	return m, nil
+}
+
+// running is the marker that tells how the last run ended.
+type running struct {
+	state string // stateRunning, stateStopped, stateFailed
+	boot  string
+	epoch int64 // broker epoch
+}
+
+// States of a run. A run that failed leaves a page cache not to be trusted.
+const (
+	stateRunning = "running"
+	stateStopped = "stopped"
+	stateFailed  = "failed"
+)
+
+func (r running) encode() []byte {
+	return properties{
+		{"state", r.state},
+		{"boot.id", r.boot},
+		{"broker.epoch", strconv.FormatInt(r.epoch, 10)},
+	}.encode()
+}
+
+// readRunning reads the marker; found is false on a first start. A marker that
+// cannot be read counts as a run that failed.
+func readRunning(fs vfs.FS, dir string) (r running, found bool, err error) {
+	b, err := vfs.ReadFile(fs, path.Join(dir, runningName))
+	if errors.Is(err, os.ErrNotExist) {
+		return running{epoch: -1}, false, nil
+	}
+	if err != nil {
+		return r, false, err
+	}
+	kv, err := decodeProperties(b)
+	epoch, perr := strconv.ParseInt(kv["broker.epoch"], 10, 64)
+	if err != nil || perr != nil {
+		return running{state: stateFailed, epoch: -1}, true, nil
+	}
+	return running{state: kv["state"], boot: kv["boot.id"], epoch: epoch}, true, nil
+}
+
+// kernelBootID is the kernel's id of this boot, empty where there is none.
+func kernelBootID() string {
+	b, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	if err != nil {
+		return ""
+	}
+	return strings.TrimSpace(string(b))
+}
+
+// encodePartition is partition.metadata, as Kafka writes it.
+func encodePartition(id offsets.TopicID) []byte {
+	return []byte("version: 0\ntopic_id: " + id.String() + "\n")
+}
+
+func decodePartition(b []byte) (offsets.TopicID, error) {
+	var id offsets.TopicID
+	version := ""
+	for line := range strings.Lines(string(b)) {
+		key, value, _ := strings.Cut(strings.TrimSpace(line), ":")
+		switch strings.TrimSpace(key) {
+		case "version":
+			version = strings.TrimSpace(value)
+		case "topic_id":
+			var err error
+			if id, err = offsets.ParseTopicID(strings.TrimSpace(value)); err != nil {
+				return id, err
+			}
+		}
+	}
+	if version != "0" || id.IsZero() {
+		return id, fmt.Errorf("version %q, topic id %s", version, id)
+	}
+	return id, nil
+}

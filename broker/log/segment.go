@@ -1,0 +1,217 @@
+package log
+
+import (
+	"errors"
+	"io"
+	"os"
+
+	"sawlog/broker/record"
+	"sawlog/broker/vfs"
+	"sawlog/offsets"
+)
+
+// segment is one file of batches and its two indexes. The last segment of a
+// log is the active one: only it grows, under the log's mu. How far a segment
+// may be read comes from a view, never from here.
+type segment struct {
+	log  *Log
+	base offsets.Offset
+	size int64 // bytes written; of the active one only under the log's mu
+
+	data  slot
+	index index
+	times index
+
+	// made under the log's mu by appends and recovery; fixed in closed segments
+	maxTime   int64          // greatest timestamp, unknownTime until asked for
+	maxTimeAt offsets.Offset // last offset of the first batch that has it
+	created   int64          // broker's time of the first append in ms, 0 = unknown
+	allocated int64          // bytes reserved on disk
+	sinceMark int            // bytes since the last index entry
+
+	nameSynced bool // the folder was synced with this segment's name in it
+	indexDone  bool // closed, indexes written and synced
+}
+
+// unknownTime stands for a greatest timestamp that was not looked up yet.
+const unknownTime = int64(-1) << 63
+
+func newSegment(l *Log, base offsets.Offset) *segment {
+	s := &segment{log: l, base: base, maxTime: record.NoTimestamp}
+	s.times.time = true
+	return s
+}
+
+// name is the path of one of its files.
+func (s *segment) name(suffix string) string { return s.log.file(offsetName(s.base, suffix)) }
+
+// open opens the batches' file; the caller gives s.data back.
+func (s *segment) open(flag int) (vfs.File, error) {
+	return s.log.disk.files.take(&s.data, func() string { return s.name(logSuffix) }, flag)
+}
+
+// mark takes note of a batch that was written at pos: index entries and the
+// greatest timestamp.
+func (s *segment) mark(b record.Batch, pos int64, interval int) {
+	if t := b.MaxTimestamp(); t > s.maxTime {
+		s.maxTime, s.maxTimeAt = t, b.LastOffset()
+	}
+	if s.sinceMark >= interval {
+		s.index.mu.Lock()
+		s.index.add(entry{int64(b.BaseOffset() - s.base), pos})
+		s.index.mu.Unlock()
+		s.markTime()
+		s.sinceMark = 0
+	}
+	s.sinceMark += b.Size()
+}
+
+// markTime adds the greatest timestamp so far when it is news.
+func (s *segment) markTime() {
+	s.times.mu.Lock()
+	defer s.times.mu.Unlock()
+	if s.maxTime == record.NoTimestamp || s.maxTime == unknownTime {
+		return
+	}
+	if n := len(s.times.pending) / s.times.width(); n > 0 && s.times.pendingAt(n-1).key >= s.maxTime {
+		return
+	}
+	s.times.add(entry{s.maxTime, int64(s.maxTimeAt - s.base)})
+}
+
+// writeIndexes writes the waiting entries of both indexes.
+func (s *segment) writeIndexes(sync bool) error {
+	if s.size == 0 {
+		return nil
+	}
+	if err := s.index.write(s, sync); err != nil {
+		return err
+	}
+	return s.times.write(s, sync)
+}
+
+// position finds the batch that holds offset at, or the first one after it:
+// its position and base offset. At the end of the segment it returns limit and
+// found false. Damage the log knows of is stepped over.
+func (s *segment) position(at offsets.Offset, limit int64) (pos int64, base offsets.Offset, found bool, err error) {
+	if at <= s.base {
+		at = s.base
+	} else if e, ok, err := s.index.floor(s, int64(at-s.base), false); err != nil {
+		return 0, 0, false, err
+	} else if ok && e.value < limit {
+		pos = e.value
+	}
+	f, err := s.open(0)
+	if err != nil {
+		return 0, 0, false, err
+	}
+	defer s.data.release()
+	scan := newScanner(f, limit, scanChunk)
+	defer scan.done()
+	head, err := scan.header(pos)
+	if pos > 0 && (err != nil && errors.Is(err, record.ErrCorrupt) || err == nil && head.BaseOffset() > at) {
+		pos = 0 // the index lies
+	}
+	damaged := s.log.look().damaged
+	for {
+		pos = s.skipDamage(damaged, pos)
+		head, err := scan.header(pos)
+		if errors.Is(err, io.EOF) {
+			return limit, 0, false, nil
+		}
+		if err != nil {
+			return 0, 0, false, s.corrupt(pos, err)
+		}
+		if head.LastOffset() >= at {
+			return pos, head.BaseOffset(), true, nil
+		}
+		pos += int64(head.Size())
+	}
+}
+
+// cutAt finds the end of the last whole batch that ends at or before target,
+// starting at the batch boundary from, and the base offset of what follows.
+// first is the end of the first batch.
+func (s *segment) cutAt(from, target, limit int64) (cut, first int64, next offsets.Offset, err error) {
+	f, err := s.open(0)
+	if err != nil {
+		return 0, 0, 0, err
+	}
+	defer s.data.release()
+	scan := newScanner(f, limit, scanChunk)
+	defer scan.done()
+	head, err := scan.header(from)
+	if err != nil {
+		return 0, 0, 0, s.corrupt(from, err)
+	}
+	pos := from + int64(head.Size())
+	first, next = pos, head.LastOffset()+1
+	if pos >= target {
+		return pos, first, next, nil
+	}
+	if e, ok, err := s.index.floor(s, target, true); err != nil {
+		return 0, 0, 0, err
+	} else if ok && e.value > pos && e.value < limit {
+		if head, err := scan.header(e.value); err == nil && head.BaseOffset() == s.base+offsets.Offset(e.key) {
+			pos, next = e.value, head.BaseOffset()
+		}
+	}
+	for pos < target {
+		head, err := scan.header(pos)
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return 0, 0, 0, s.corrupt(pos, err)
+		}
+		if pos+int64(head.Size()) > target {
+			break
+		}
+		pos += int64(head.Size())
+		next = head.LastOffset() + 1
+	}
+	return pos, first, next, nil
+}
+
+// corrupt says where damage is; errors of the disk stay what they are.
+func (s *segment) corrupt(pos int64, err error) error {
+	if errors.Is(err, record.ErrCorrupt) {
+		return &CorruptError{Path: s.name(logSuffix), Pos: pos, Err: err}
+	}
+	return err
+}
+
+// greatest is the greatest timestamp of a segment; the log's mu is held, or
+// the segment closed and its time known.
+func (s *segment) greatest() (int64, error) {
+	if s.maxTime != unknownTime {
+		return s.maxTime, nil
+	}
+	e, ok, err := s.times.last(s)
+	if err != nil {
+		return 0, err
+	}
+	s.maxTime = record.NoTimestamp
+	if ok {
+		s.maxTime, s.maxTimeAt = e.key, s.base+offsets.Offset(e.value)
+	}
+	return s.maxTime, nil
+}
+
+// doom lets go of the open files; the names are gone or about to go.
+func (s *segment) doom() {
+	for _, slot := range []*slot{&s.data, &s.index.slot, &s.times.slot} {
+		s.log.disk.files.doom(slot)
+	}
+}
+
+// remove deletes the files; what is open stays readable until it is released.
+func (s *segment) remove() error {
+	s.doom()
+	for _, suffix := range []string{timeSuffix, indexSuffix, logSuffix} {
+		if err := s.log.disk.fs.Remove(s.name(suffix)); err != nil && !errors.Is(err, os.ErrNotExist) {
+			return err
+		}
+	}
+	return nil
+}
