@@ -109,7 +109,7 @@ func (l *Ledger) standing(p *Plan, planID string) (covered *Record, err error) {
 
 // seal chooses one good result per split and reads its files back.
 func (l *Ledger) seal(ctx context.Context, p *Plan, planID string, results []*Result) (*sealed, error) {
-	b, err := newBucketer(p.Bucket)
+	b, err := l.bucketer(p)
 	if err != nil {
 		return nil, err
 	}
@@ -255,10 +255,16 @@ func (l *Ledger) checkFile(name string, file *File) (problem string, err error) 
 	if have := hex.EncodeToString(h.Sum(nil)); have != file.SHA256 {
 		return fmt.Sprintf("has sha256 %s, want %s", have, file.SHA256), nil
 	}
-	if err := l.c.Check(f, f.Size(), file); err != nil {
+	err = l.c.Check(f, f.Size(), file)
+	var unread *sink.Error
+	switch {
+	case errors.As(err, &unread):
+		return "", err // says nothing of the content
+	case err != nil:
 		return err.Error(), nil
+	default:
+		return "", nil
 	}
-	return "", nil
 }
 
 // makeDurable fsyncs what the commit will promise. After an error the kernel may
@@ -296,7 +302,7 @@ func (l *Ledger) restat(work *sealed) error {
 // draft is the record of a plan's work on the present fold; nil when there is
 // nothing to say.
 func (l *Ledger) draft(p *Plan, planID, run string, work *sealed) (*Record, error) {
-	b, err := newBucketer(p.Bucket)
+	b, err := l.bucketer(p)
 	if err != nil {
 		return nil, err
 	}

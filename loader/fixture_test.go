@@ -56,15 +56,11 @@ type span struct {
 
 // fakePlan is a plan over spans, one split each, for a fold.
 func fakePlan(f *Fold, spans ...span) *Plan {
-	_, hash, err := formats.LoadZone("UTC")
-	if err != nil {
-		panic(err)
-	}
 	p := &Plan{
 		V: 1, Dataset: "views", Job: "views-hourly", Kind: Load, Now: hourZero * 1000, Base: f.Head,
 		Cluster: fakeCluster, Topics: []PlanTopic{{Name: "views", ID: fakeTopic}}, Isolation: "read_committed",
 		Schema: fakeSchema(), Decode: formats.Options{Value: "json"},
-		Bucket: Bucket{Unit: UnitHour, Zone: "UTC", ZoneHash: hash, Path: "dt=%Y-%m-%d/hr=%H"},
+		Bucket: Bucket{Unit: UnitHour, Zone: "UTC", Path: "dt=%Y-%m-%d/hr=%H"},
 		Writer: Writer{Profile: 1, Format: "parquet", Codec: "zstd"},
 	}
 	for i, s := range spans {

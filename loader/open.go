@@ -31,7 +31,8 @@ type Ledger struct {
 	wrote      int64   // last record this Ledger wrote; -1 = none
 	settled    int64   // last record known to be published and marked; -1 = none
 	checkpoint int64   // last checkpoint seen; -1 = none
-	sealed     map[string]bool
+	sealed     map[string]bool // staged files read back and found good
+	buckets    map[Bucket]*bucketer
 }
 
 // LedgerConfig is what a Ledger needs from outside; every field may be empty.
@@ -103,7 +104,7 @@ func OpenLedger(ctx context.Context, s sink.Sink, dataset, job string, c LedgerC
 	}
 	l := &Ledger{
 		sink: s, c: c, dataset: dataset, job: job,
-		wrote: -1, settled: -1, checkpoint: -1, sealed: map[string]bool{},
+		wrote: -1, settled: -1, checkpoint: -1, sealed: map[string]bool{}, buckets: map[Bucket]*bucketer{},
 	}
 	head, err := l.findHead()
 	if err != nil {
@@ -134,6 +135,18 @@ func (l *Ledger) checkOwner() error {
 	e := fail(ExitConflict, "%s belongs to data set %q of job %q, not to %q of %q",
 		l.sink.Root(), l.fold.Dataset, l.fold.Job, l.dataset, l.job)
 	return e.hint("a data set has one root and one job: give this job a root of its own")
+}
+
+// bucketer is that of a plan's rule, made once.
+func (l *Ledger) bucketer(p *Plan) (*bucketer, error) {
+	if b := l.buckets[p.Bucket]; b != nil {
+		return b, nil
+	}
+	b, err := newBucketer(p.Bucket)
+	if err == nil {
+		l.buckets[p.Bucket] = b
+	}
+	return b, err
 }
 
 // Fold is the fold of all records seen so far; it changes with the next call.

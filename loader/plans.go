@@ -136,7 +136,7 @@ func (l *Ledger) OpenPlans(ctx context.Context) ([]PlanRef, error) {
 // ended. Only whole results whose files are there in full size count; their
 // hashes are verified by Commit.
 func (l *Ledger) Results(ctx context.Context, p *Plan, planID string) ([]*Result, error) {
-	b, err := newBucketer(p.Bucket)
+	b, err := l.bucketer(p)
 	if err != nil {
 		return nil, err
 	}

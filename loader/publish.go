@@ -298,7 +298,7 @@ func (l *Ledger) remake(ctx context.Context, planID string, profile int, splits 
 	if err != nil {
 		return nil, err
 	}
-	b, err := newBucketer(p.Bucket)
+	b, err := l.bucketer(p)
 	if err != nil {
 		return nil, err
 	}
