@@ -1,0 +1,121 @@
+// Package console is the web console: pages drawn on the server, an own few
+// hundred lines of script that keep them live, and nothing from anywhere else.
+// The state of a page is its URL; every page works without the script.
+package console
+
+import (
+	"bytes"
+	"embed"
+	"errors"
+	"html/template"
+	"io/fs"
+	"log/slog"
+	"net/http"
+	"strings"
+	"time"
+
+	"sawlog/jobs"
+)
+
+//go:embed static/*.css static/*.js static/*.svg
+var static embed.FS
+
+//go:embed static/*.html
+var pages embed.FS
+
+// Config is what the console shows.
+type Config struct {
+	Jobs    *jobs.Scheduler
+	Logger  *slog.Logger
+	Version string
+	Now     func() time.Time // nil = time.Now
+}
+
+// console serves the pages under /console/.
+type console struct {
+	Config
+	templates *template.Template
+}
+
+// New makes the handler of /console/ and everything below.
+func New(c Config) http.Handler {
+	if c.Now == nil {
+		c.Now = time.Now
+	}
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	k := &console{Config: c, templates: template.Must(template.New("").Funcs(template.FuncMap{
+		"count": count, "size": size, "clock": clock, "date": date, "shape": legendShape, "took": took,
+	}).ParseFS(pages, "static/*.html"))}
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /console/{$}", k.overview)
+	mux.HandleFunc("GET /console/jobs/{job}", k.job)
+	mux.HandleFunc("GET /console/runs/{run}", k.run)
+	files, err := fs.Sub(static, "static")
+	if err != nil {
+		panic("console: " + err.Error()) // the embedded folder is part of the binary
+	}
+	mux.Handle("GET /console/static/", http.StripPrefix("/console/static/", cached(http.FileServerFS(files))))
+	mux.HandleFunc("/console/", func(w http.ResponseWriter, r *http.Request) {
+		k.missing(w, &jobs.Refusal{Kind: jobs.ErrNotFound, Msg: "there is no page " + r.URL.Path})
+	})
+	return mux
+}
+
+// cached lets browsers keep files for a minute; a new binary is seen soon.
+func cached(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Cache-Control", "max-age=60")
+		next.ServeHTTP(w, r)
+	})
+}
+
+// page is what every template gets.
+type page struct {
+	Title   string
+	Version string
+	Now     time.Time
+	Watch   string // job whose events concern the page; empty = all
+	Body    any
+}
+
+// show renders a page whole before a byte of it is sent.
+func (k *console) show(w http.ResponseWriter, status int, name string, p page) {
+	p.Version, p.Now = k.Version, k.Now().UTC()
+	var b bytes.Buffer
+	if err := k.templates.ExecuteTemplate(&b, name, p); err != nil {
+		k.Logger.Error("page not drawn", "page", name, "err", err)
+		http.Error(w, "the page cannot be drawn: "+err.Error(), http.StatusInternalServerError)
+		return
+	}
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	w.Header().Set("Cache-Control", "no-store")
+	w.WriteHeader(status)
+	_, _ = w.Write(b.Bytes()) // the reader went away
+}
+
+// missing shows an error as a page.
+func (k *console) missing(w http.ResponseWriter, err error) {
+	status, body := http.StatusInternalServerError, map[string]string{"Message": err.Error()}
+	if refusal, ok := errors.AsType[*jobs.Refusal](err); ok {
+		body["Hint"] = refusal.Hint
+		switch refusal.Kind {
+		case jobs.ErrNotFound:
+			status = http.StatusNotFound
+		case jobs.ErrInvalid:
+			status = http.StatusBadRequest
+		}
+	}
+	k.show(w, status, "error.html", page{Title: http.StatusText(status), Body: body})
+}
+
+// shell quotes a word for the command lines the console shows.
+func shell(word string) string {
+	if word != "" && strings.IndexFunc(word, func(r rune) bool {
+		return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("._-/:=", r))
+	}) < 0 {
+		return word
+	}
+	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
+}

@@ -1,0 +1,258 @@
+package console
+
+import (
+	"fmt"
+	"html/template"
+	"strconv"
+	"strings"
+	"time"
+
+	"sawlog/jobs"
+)
+
+// states in the order of the legend. A state has a shape of its own, so that
+// colour is never the only difference.
+var states = []struct{ Name, Means string }{
+	{jobs.HourSealed, "complete"},
+	{jobs.HourLate, "complete, then rows came"},
+	{jobs.HourFilling, "has rows, more may come"},
+	{jobs.HourRunning, "a run may fill it"},
+	{jobs.HourFailed, "its run failed"},
+	{jobs.HourMissing, "nothing in it"},
+	{jobs.HourFuture, "not over yet"},
+}
+
+// box is the place of a cell's shape.
+type box struct{ x, y, w, h float64 }
+
+func (b box) rect() string {
+	return "M" + num(b.x) + " " + num(b.y) + "h" + num(b.w) + "v" + num(b.h) + "h" + num(-b.w) + "z"
+}
+
+// inner is the box without a margin.
+func (b box) inner(m float64) box { return box{b.x + m, b.y + m, b.w - 2*m, b.h - 2*m} }
+
+func num(f float64) string { return strconv.FormatFloat(f, 'f', -1, 64) }
+
+// outline is the SVG path of a state's shape in a box. All are filled with the
+// even-odd rule, but for failed, which is stroked.
+func outline(state string, b box) string {
+	cx, cy := b.x+b.w/2, b.y+b.h/2
+	r := min(b.w, b.h) / 2
+	switch state {
+	case jobs.HourSealed:
+		return b.rect()
+	case jobs.HourLate: // a full cell with a hole
+		return b.rect() + diamond(cx, cy, r*0.62)
+	case jobs.HourFilling: // the lower half, under an empty frame
+		return b.rect() + box{b.x + 1, b.y + 1, b.w - 2, b.h/2 - 1}.rect()
+	case jobs.HourRunning:
+		return diamond(cx, cy, r)
+	case jobs.HourFailed:
+		in := box{cx - r, cy - r, 2 * r, 2 * r}.inner(1)
+		return "M" + num(in.x) + " " + num(in.y) + "l" + num(in.w) + " " + num(in.h) + "m0 " + num(-in.h) + "l" + num(-in.w) + " " + num(in.h)
+	case jobs.HourMissing: // an empty frame
+		return b.rect() + b.inner(1.25).rect()
+	}
+	return box{cx - 1, cy - 1, 2, 2}.rect()
+}
+
+func diamond(cx, cy, r float64) string {
+	return "M" + num(cx) + " " + num(cy-r) + "L" + num(cx+r) + " " + num(cy) + "L" + num(cx) + " " + num(cy+r) + "L" + num(cx-r) + " " + num(cy) + "z"
+}
+
+// legendShape draws one cell for the legend.
+func legendShape(state string) template.HTML {
+	return template.HTML(`<svg class="key" viewBox="0 0 12 16" width="12" height="16" aria-hidden="true"><path class="s-` + state + `" d="` +
+		outline(state, box{1, 1, 10, 14}) + `"/></svg>`)
+}
+
+// letters stand for states in a strip's data, one for each cell.
+var letters = map[string]byte{
+	jobs.HourSealed: 's', jobs.HourLate: 'l', jobs.HourFilling: 'f', jobs.HourRunning: 'r',
+	jobs.HourFailed: 'x', jobs.HourMissing: 'm', jobs.HourFuture: '.',
+}
+
+// Strip geometry.
+const (
+	stripWidth  = 720
+	stripHeight = 20
+)
+
+// strip draws a row of cells: one path for each state that occurs, so that a
+// page of a hundred strips stays small.
+func strip(g *jobs.Grid, label string) template.HTML {
+	n := len(g.Hours)
+	if n == 0 {
+		return ""
+	}
+	pitch := float64(stripWidth) / float64(n)
+	paths := map[string]*strings.Builder{}
+	codes := make([]byte, n)
+	var days, active strings.Builder
+	for i, h := range g.Hours {
+		x := float64(i) * pitch
+		b := paths[h.State]
+		if b == nil {
+			b = &strings.Builder{}
+			paths[h.State] = b
+		}
+		b.WriteString(outline(h.State, box{x + 0.5, 0, pitch - 1.5, stripHeight - 3}))
+		codes[i] = letters[h.State]
+		if h.Active {
+			active.WriteString(box{x, stripHeight - 2, pitch, 2}.rect())
+		}
+		if g.Unit == "hour" && h.Hour.Hour() == 0 && i > 0 {
+			days.WriteString("M" + num(x-0.25) + " -2v" + num(stripHeight+2))
+		}
+	}
+	var out strings.Builder
+	fmt.Fprintf(&out, `<svg class="strip" viewBox="0 -2 %d %d" width="%d" height="%d" role="img" aria-label="%s" data-cells="%s" data-from="%s" data-unit="%s">`,
+		stripWidth, stripHeight+2, stripWidth, stripHeight+2, template.HTMLEscapeString(label+": "+summary(g.Hours)), codes,
+		g.Hours[0].Hour.Format(time.RFC3339), template.HTMLEscapeString(g.Unit))
+	if days.Len() > 0 {
+		out.WriteString(`<path class="day" d="` + days.String() + `"/>`)
+	}
+	for _, s := range states {
+		if b := paths[s.Name]; b != nil {
+			out.WriteString(`<path class="s-` + s.Name + `" d="` + b.String() + `"/>`)
+		}
+	}
+	if active.Len() > 0 {
+		out.WriteString(`<path class="active" d="` + active.String() + `"/>`)
+	}
+	out.WriteString(`<rect class="cursor" x="-20" y="-1" width="` + num(pitch) + `" height="` + num(stripHeight) + `"/></svg>`)
+	return template.HTML(out.String())
+}
+
+// summary says in words what a strip shows.
+func summary(hours []jobs.Hour) string {
+	counts := map[string]int{}
+	for _, h := range hours {
+		counts[h.State]++
+	}
+	var parts []string
+	for _, s := range states {
+		if n := counts[s.Name]; n > 0 {
+			parts = append(parts, strconv.Itoa(n)+" "+s.Name)
+		}
+	}
+	return strings.Join(parts, ", ")
+}
+
+// axis draws the dates above the strips.
+func axis(hours []jobs.Hour, unit string) template.HTML {
+	if len(hours) == 0 {
+		return ""
+	}
+	pitch := float64(stripWidth) / float64(len(hours))
+	every := 1
+	if unit == "day" {
+		every = max(1, len(hours)/10)
+	}
+	var out strings.Builder
+	fmt.Fprintf(&out, `<svg class="axis" viewBox="0 0 %d 16" width="%d" height="16" aria-hidden="true">`, stripWidth, stripWidth)
+	for i, h := range hours {
+		begins := unit == "hour" && h.Hour.Hour() == 0 || unit == "day" && i%every == 0
+		x := float64(i) * pitch
+		if begins && x < stripWidth-62 {
+			fmt.Fprintf(&out, `<path class="day" d="M%s 2v14"/><text x="%s" y="11">%s</text>`, num(x), num(x+4), h.Hour.Format("Mon 2 Jan"))
+		}
+		if unit == "hour" && h.Hour.Hour() == 12 {
+			fmt.Fprintf(&out, `<text class="noon" x="%s" y="11">12</text>`, num(x))
+		}
+	}
+	out.WriteString(`</svg>`)
+	return template.HTML(out.String())
+}
+
+// Map geometry: a day in a row, an hour in a column.
+const (
+	mapLeft   = 86
+	mapTop    = 18
+	mapCell   = 28
+	mapRow    = 19
+	mapRight  = 96
+	mapColumn = mapCell - 3
+)
+
+// dayMap draws one data set as days × hours, newest day on top. Each cell is a
+// link to the run that touched it last, and says what it is.
+func dayMap(g *jobs.Grid) template.HTML {
+	days := splitDays(g.Hours)
+	width, height := mapLeft+24*mapCell+mapRight, mapTop+len(days)*mapRow+4
+	var out strings.Builder
+	fmt.Fprintf(&out, `<svg class="map" viewBox="0 0 %d %d" width="%d" height="%d" role="group" aria-label="%s">`,
+		width, height, width, height, template.HTMLEscapeString("hours of "+g.Dataset+": "+summary(g.Hours)))
+	for h := 0; h < 24; h += 3 {
+		fmt.Fprintf(&out, `<text class="hour" x="%d" y="11">%02d</text>`, mapLeft+h*mapCell+2, h)
+	}
+	fmt.Fprintf(&out, `<text class="sum" x="%d" y="11">rows</text>`, width-6)
+	for row := range days {
+		day := days[len(days)-1-row]
+		y := mapTop + row*mapRow
+		weekend := day[0].Hour.Weekday() == time.Saturday || day[0].Hour.Weekday() == time.Sunday
+		class := "name"
+		if weekend {
+			class = "name weekend"
+		}
+		fmt.Fprintf(&out, `<text class="%s" x="%d" y="%d">%s</text>`, class, mapLeft-10, y+12, day[0].Hour.Format("Mon 2 Jan"))
+		var rows int64
+		for _, h := range day {
+			rows += h.Rows
+			out.WriteString(mapCellOf(h, y))
+		}
+		if rows > 0 {
+			fmt.Fprintf(&out, `<text class="sum" x="%d" y="%d">%s</text>`, width-6, y+12, count(rows))
+		}
+	}
+	out.WriteString(`</svg>`)
+	return template.HTML(out.String())
+}
+
+// splitDays cuts hours at UTC midnights.
+func splitDays(hours []jobs.Hour) [][]jobs.Hour {
+	var days [][]jobs.Hour
+	for i, h := range hours {
+		if i == 0 || h.Hour.Day() != hours[i-1].Hour.Day() || h.Hour.Sub(hours[i-1].Hour) > 24*time.Hour {
+			days = append(days, nil)
+		}
+		days[len(days)-1] = append(days[len(days)-1], h)
+	}
+	return days
+}
+
+func mapCellOf(h jobs.Hour, y int) string {
+	x := float64(mapLeft + h.Hour.Hour()*mapCell)
+	b := box{x, float64(y), mapColumn, mapRow - 4}
+	title := template.HTMLEscapeString(describe(h))
+	body := `<rect class="hit" x="` + num(x-1) + `" y="` + strconv.Itoa(y-1) + `" width="` + strconv.Itoa(mapCell-1) + `" height="` + strconv.Itoa(mapRow-2) + `"/>` +
+		`<path class="s-` + h.State + `" d="` + outline(h.State, b) + `"/>`
+	if h.Active && h.State != jobs.HourRunning {
+		body += `<path class="active" d="` + box{x, float64(y) + mapRow - 4, mapColumn, 2}.rect() + `"/>`
+	}
+	label := `<title>` + title + `</title>`
+	at := ` data-at="` + h.Hour.Format("2006-01-02T15") + `"`
+	if h.Run == "" {
+		return `<g class="cell" tabindex="-1" role="img" aria-label="` + title + `"` + at + `>` + label + body + `</g>`
+	}
+	return `<a class="cell" tabindex="-1" href="/console/runs/` + template.URLQueryEscaper(h.Run) + `" aria-label="` + title + `"` + at + `>` + label + body + `</a>`
+}
+
+// describe says what a cell is, in words.
+func describe(h jobs.Hour) string {
+	s := h.Hour.Format("2006-01-02 15:04") + " UTC – " + h.State
+	if h.Files > 0 {
+		s += fmt.Sprintf(" – %s rows in %d files, %s", count(h.Rows), h.Files, size(h.Bytes))
+	}
+	if h.Late > 0 {
+		s += ", " + count(h.Late) + " late"
+	}
+	if h.Sealed >= 0 {
+		s += fmt.Sprintf(" – sealed in ledger %d", h.Sealed)
+	}
+	if h.Active {
+		s += " – a run is going on"
+	}
+	return s
+}
