@@ -160,7 +160,7 @@ func (l *Log) point() (point, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	recovery := max(l.RecoveryPoint(), l.view.start)
-	return point{l.view.start, recovery, len(l.producers.byID) == 0}, l.durable && !l.closed
+	return point{l.view.start, recovery, len(l.producers.byID) == 0}, l.durable
 }
 
 // checkpointed notes that the checkpoint holds a recovery point, and returns
