@@ -7,7 +7,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"sawlog/cmd/sawlog/output"
-	"sawlog/consumer"
 	"sawlog/loader"
 	"sawlog/loader/sink"
 )
@@ -48,10 +47,4 @@ func foldOf(store sink.Sink) (*loader.Fold, error) {
 		return nil, err
 	}
 	return ledger.Fold(), nil
-}
-
-// offlineDriver is a driver that reaches the source only when a file has to be
-// made again; the brokers are those of --brokers.
-func (a *app) lateDriver(ctx context.Context, root string) (*loader.Driver, func(), error) {
-	return a.openDriver(ctx, root, consumer.Config{Brokers: a.brokers, Timeout: a.timeout})
 }

@@ -20,7 +20,6 @@ import (
 	"sawlog/cmd/sawlog/config"
 	"sawlog/cmd/sawlog/demo"
 	"sawlog/cmd/sawlog/output"
-	"sawlog/jobs"
 )
 
 const (
@@ -267,7 +266,7 @@ func (d *demoRun) prepare(ctx context.Context) error {
 	if err := kafkaCode("topic "+demoTopic, resp.Topics[0].ErrorCode, resp.Topics[0].ErrorMessage); err != nil && output.Code(err) != output.Conflict {
 		return err
 	}
-	_, err = d.server.jobs.Apply(ctx, []byte(demoJobFile("file://"+d.root())), "demo.yaml", "demo")
+	_, err = d.server.jobs.Apply(ctx, []byte(demoJobFile("file://"+d.root())), "demo.yaml", "demo", false)
 	return err
 }
 

@@ -2,7 +2,7 @@ package main
 
 import (
 	"encoding/json"
-	"fmt"
+	"path"
 	"strconv"
 	"strings"
 	"time"
@@ -206,21 +206,21 @@ func (a *app) outHead() *cobra.Command {
 	return c
 }
 
-func openParquet(store sink.Sink, path string) (*parquet.Reader, func() error, error) {
-	f, err := store.Open(path)
+func openParquet(store sink.Sink, name string) (*parquet.Reader, func() error, error) {
+	f, err := store.Open(name)
 	if err != nil {
 		return nil, nil, err
 	}
 	r, err := parquet.Open(f, f.Size())
 	if err != nil {
 		_ = f.Close() // the damage is the error to report
-		return nil, nil, &output.Error{Code: output.Mismatch, Msg: path, Err: err, Hint: "sawlog verify says what else is wrong, sawlog rerun makes the file again"}
+		return nil, nil, &output.Error{Code: output.Mismatch, Msg: name, Err: err, Hint: "sawlog verify says what else is wrong, sawlog rerun makes the file again"}
 	}
 	return r, f.Close, nil
 }
 
-func (a *app) headOf(store sink.Sink, path string, columns []string, n int64) (shown int64, err error) {
-	r, closeFile, err := openParquet(store, path)
+func (a *app) headOf(store sink.Sink, name string, columns []string, n int64) (shown int64, err error) {
+	r, closeFile, err := openParquet(store, name)
 	if err != nil {
 		return 0, err
 	}
@@ -323,8 +323,8 @@ func parsePosition(s string) (topic string, partition int32, at offsets.Offset, 
 }
 
 // rowOf finds the row of an offset in a file; -1 when it is not there.
-func rowOf(store sink.Sink, path string, partition int32, at offsets.Offset) (row int64, err error) {
-	r, closeFile, err := openParquet(store, path)
+func rowOf(store sink.Sink, name string, partition int32, at offsets.Offset) (row int64, err error) {
+	r, closeFile, err := openParquet(store, name)
 	if err != nil {
 		return -1, err
 	}
@@ -341,7 +341,7 @@ func rowOf(store sink.Sink, path string, partition int32, at offsets.Offset) (ro
 	if names["partition"] && names["offset"] && names["reason"] { // a quarantine file
 		cols = []string{"partition", "offset"}
 	} else if !names["_partition"] || !names["_offset"] {
-		return -1, output.Errorf(output.NotFound, "%s has no _partition and _offset columns: the row is not to be found", path)
+		return -1, output.Errorf(output.NotFound, "%s has no _partition and _offset columns: the row is not to be found", name)
 	}
 	want := [2]string{strconv.Itoa(int(partition)), strconv.FormatInt(int64(at), 10)}
 	row = -1
@@ -366,28 +366,28 @@ func (a *app) outManifest() *cobra.Command {
 			if hour == "" {
 				return output.Errorf(output.Usage, "--hour is needed")
 			}
-			t, err := offsets.ParseTime(hour, time.Now())
-			if err != nil {
-				return output.Errorf(output.Usage, "--hour %s", err)
-			}
-			store, ledger, err := a.openDataset(cmd.Context(), ref, nameOf(args))
+			_, ledger, err := a.openDataset(cmd.Context(), ref, nameOf(args))
 			if err != nil {
 				return err
 			}
-			files := ledger.Fold().VisibleIn(t.Unix())
-			if len(files) == 0 {
-				return output.Errorf(output.NotFound, "hour %s holds no file", loader.HourText(t.Unix()))
-			}
-			dir := files[0].Path[:strings.LastIndex(files[0].Path, "/")]
-			raw, err := store.ReadFile(loader.ManifestPath(dir))
+			picked, err := (&outSelection{hour: hour}).files(ledger.Fold())
 			if err != nil {
 				return err
 			}
-			if a.print.Format != output.Table {
-				return a.print.Print(json.RawMessage(raw), nil)
+			if len(picked) == 0 {
+				return output.Errorf(output.NotFound, "hour %s holds no file", hour)
 			}
-			_, err = fmt.Fprintf(a.print.Out, "%s\n", raw)
-			return err
+			manifest, err := ledger.ReadManifest(path.Dir(picked[0].Path))
+			if err != nil {
+				return err
+			}
+			return a.print.Print(manifest, func() *output.Rows {
+				rows := &output.Rows{Head: []string{"ROWS", "LATE", "BYTES", "RECORD", "NAME"}}
+				for _, f := range manifest.Files {
+					rows.Add(f.Rows, f.Late, f.Bytes, f.Record, f.Name)
+				}
+				return rows
+			})
 		},
 	}
 	ref.add(c)

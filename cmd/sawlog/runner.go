@@ -118,7 +118,11 @@ func (r *runner) Committed(ctx context.Context, s *jobs.Spec, set jobs.Set, plan
 	if !ok || mark.State != loader.PlanCommitted {
 		return nil, nil
 	}
-	return ledger.Outcome(ctx, mark.Number)
+	rec, err := ledger.Record(mark.Number)
+	if err != nil {
+		return nil, err
+	}
+	return loader.OutcomeOf(rec), nil
 }
 
 // Abandon writes a plan off.

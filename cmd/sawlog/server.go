@@ -20,6 +20,7 @@ import (
 type server struct {
 	broker   *broker.Broker
 	jobs     *jobs.Scheduler
+	runner   *runner
 	http     *http.Server
 	httpAddr string
 	log      *slog.Logger
@@ -59,10 +60,8 @@ func (s *server) start(ctx context.Context, c *config.Config) error {
 		_ = web.Close()
 		return fmt.Errorf("job history: %w", err)
 	}
-	own := []string{s.broker.Addr()}
-	s.jobs, err = jobs.Open(ctx, jobs.Config{
-		Journal: journal, Runner: &runner{brokers: own, log: s.log, timeout: 30 * time.Second}, Logger: s.log,
-	})
+	s.runner = &runner{brokers: []string{s.broker.Addr()}, log: s.log, timeout: 30 * time.Second}
+	s.jobs, err = jobs.Open(ctx, jobs.Config{Journal: journal, Runner: s.runner, Logger: s.log})
 	if err != nil {
 		_ = web.Close()
 		return err

@@ -71,6 +71,20 @@ func (e *Error) WithHint(format string, args ...any) *Error {
 	return e
 }
 
+// Exit is the error of a command that has said all there is to say; nil for 0.
+func Exit(code int) error {
+	if code == OK {
+		return nil
+	}
+	return silent(code)
+}
+
+type silent int
+
+func (s silent) Error() string { return fmt.Sprintf("exit code %d", int(s)) }
+
+func (s silent) ExitCode() int { return int(s) }
+
 // Code finds the exit code of an error: its own where it has one, else what
 // its cause says.
 func Code(err error) int {

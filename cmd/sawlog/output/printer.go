@@ -2,6 +2,7 @@ package output
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -122,6 +123,10 @@ func (p *Printer) Note(format string, args ...any) {
 func (p *Printer) Report(err error) int {
 	if err == nil {
 		return OK
+	}
+	var quiet silent
+	if errors.As(err, &quiet) {
+		return int(quiet)
 	}
 	code, hint := Code(err), Advice(err)
 	if p.Format != Table {

@@ -1,0 +1,57 @@
+package main
+
+import (
+	"context"
+	"net"
+	"net/http"
+	"time"
+
+	"sawlog/cmd/sawlog/api"
+	"sawlog/cmd/sawlog/console"
+	"sawlog/consumer"
+	"sawlog/jobs"
+	"sawlog/loader"
+)
+
+// handler joins the API, the metrics and the console over the server's parts.
+func (s *server) handler() http.Handler {
+	run := s.runner
+	host, _, err := net.SplitHostPort(s.httpAddr)
+	ip := net.ParseIP(host)
+	return api.New(api.Config{
+		Jobs:     s.jobs,
+		Cluster:  api.OverKafka(consumer.Config{Brokers: run.brokers, ClientID: "sawlog-api", Timeout: 10 * time.Second}),
+		Broker:   s.broker.Metrics,
+		Console:  console.New(console.Config{Jobs: s.jobs, Logger: s.log, Version: version}),
+		Logger:   s.log,
+		Version:  version,
+		Loopback: err == nil && ip != nil && ip.IsLoopback(),
+		Checks:   map[string]func() error{"broker": s.broker.Ready},
+		Plan:     run.Plan,
+		Rerun: func(ctx context.Context, spec *jobs.Spec, set jobs.Set, what string) (any, error) {
+			d, _, done, err := run.open(ctx, spec, set)
+			if err != nil {
+				return nil, err
+			}
+			defer done()
+			return d.Rerun(ctx, what)
+		},
+		Verify: func(ctx context.Context, spec *jobs.Spec, set jobs.Set, what string) (any, error) {
+			ledger, err := run.ledger(ctx, spec, set)
+			if err != nil {
+				return nil, err
+			}
+			if ledger == nil {
+				return &loader.VerifyReport{Dataset: set.Dataset, Number: -1, OK: true, Problems: []loader.Problem{}}, nil
+			}
+			return ledger.Verify(ctx, what)
+		},
+		Fold: func(ctx context.Context, spec *jobs.Spec, set jobs.Set) (*loader.Fold, error) {
+			ledger, err := run.ledger(ctx, spec, set)
+			if err != nil || ledger == nil {
+				return nil, err
+			}
+			return ledger.Fold(), nil
+		},
+	})
+}

@@ -1,0 +1,184 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+)
+
+func TestMain(m *testing.M) {
+	testscript.Main(m, map[string]func(){"sawlog": main})
+}
+
+// TestScripts runs the command line as a person would: each script is a
+// conversation with a server of its own.
+func TestScripts(t *testing.T) {
+	testscript.Run(t, testscript.Params{
+		Dir: "testdata/script",
+		Setup: func(env *testscript.Env) error {
+			env.Setenv("NO_COLOR", "1")
+			return nil
+		},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){
+			"server": serverCommand,
+			"kill":   killCommand,
+			"flip":   flipCommand,
+			"json":   jsonCommand,
+			"code":   codeCommand,
+		},
+	})
+}
+
+// running is a server process of a script.
+type running struct {
+	cmd  *exec.Cmd
+	data string
+}
+
+// serverCommand starts `sawlog serve`, or starts it again on the same data:
+// server [FLAG…]. It sets SAWLOG_BROKERS and SAWLOG_SERVER.
+func serverCommand(ts *testscript.TestScript, neg bool, args []string) {
+	if neg {
+		ts.Fatalf("server takes no !")
+	}
+	listen, web := ts.Getenv("SAWLOG_BROKERS"), strings.TrimPrefix(ts.Getenv("SAWLOG_SERVER"), "http://")
+	if listen == "" {
+		listen, web = freeAddress(ts), freeAddress(ts)
+	}
+	data := ts.MkAbs("data")
+	cmd := exec.Command(self(ts), append([]string{"serve", "--data", data, "--listen", listen, "--http", web}, args...)...)
+	cmd.Env = append(os.Environ(), "HOME="+ts.Getenv("HOME"))
+	stderr, err := cmd.StderrPipe()
+	ts.Check(err)
+	ts.Check(cmd.Start())
+	ready := make(chan string, 1)
+	go func() {
+		lines := bufio.NewScanner(stderr)
+		for lines.Scan() {
+			if strings.HasPrefix(lines.Text(), "broker ") || strings.HasPrefix(lines.Text(), "error") {
+				ready <- lines.Text()
+			}
+		}
+		close(ready)
+	}()
+	select {
+	case line, ok := <-ready:
+		if !ok || !strings.HasPrefix(line, "broker ") {
+			ts.Fatalf("the server did not start: %s", line)
+		}
+	case <-time.After(20 * time.Second):
+		ts.Fatalf("the server did not start within 20 s")
+	}
+	ts.Setenv("SAWLOG_BROKERS", listen)
+	ts.Setenv("SAWLOG_SERVER", "http://"+web)
+	pidFile := ts.MkAbs("server.pid")
+	ts.Check(os.WriteFile(pidFile, fmt.Appendf(nil, "%d", cmd.Process.Pid), 0o644))
+	ts.Defer(func() {
+		_ = cmd.Process.Kill() // it may have ended already
+		_ = cmd.Wait()
+	})
+}
+
+// killCommand ends the server: kill [term]. Without a word it is kill -9.
+func killCommand(ts *testscript.TestScript, _ bool, args []string) {
+	signal := syscall.SIGKILL
+	if len(args) == 1 && args[0] == "term" {
+		signal = syscall.SIGTERM
+	}
+	var pid int
+	_, err := fmt.Sscan(ts.ReadFile("server.pid"), &pid)
+	ts.Check(err)
+	ts.Check(syscall.Kill(pid, signal))
+	host := ts.Getenv("SAWLOG_BROKERS")
+	for range 500 {
+		conn, err := net.DialTimeout("tcp", host, time.Second)
+		if err != nil {
+			return
+		}
+		_ = conn.Close()
+		time.Sleep(10 * time.Millisecond) // the process ends in its own time
+	}
+	ts.Fatalf("the server still listens 5 s after the signal")
+}
+
+// flipCommand changes one byte in the middle of the first file a pattern
+// matches.
+func flipCommand(ts *testscript.TestScript, _ bool, args []string) {
+	found, err := filepath.Glob(ts.MkAbs(args[0]))
+	ts.Check(err)
+	if len(found) == 0 {
+		ts.Fatalf("no file matches %s", args[0])
+	}
+	raw, err := os.ReadFile(found[0])
+	ts.Check(err)
+	raw[len(raw)/2] ^= 1
+	ts.Check(os.WriteFile(found[0], raw, 0o644))
+}
+
+// jsonCommand checks a field of the last standard output: json PATH VALUE, the
+// path as python's json would print it.
+func jsonCommand(ts *testscript.TestScript, neg bool, args []string) {
+	got, err := jsonPath([]byte(ts.ReadFile("stdout")), args[0])
+	ts.Check(err)
+	if (got == args[1]) == neg {
+		ts.Fatalf("%s is %s", args[0], got)
+	}
+}
+
+// codeCommand runs sawlog and compares its exit code: code N ARG….
+func codeCommand(ts *testscript.TestScript, _ bool, args []string) {
+	err := ts.Exec(self(ts), args[1:]...)
+	code := 0
+	if exit := (*exec.ExitError)(nil); err != nil {
+		var ok bool
+		if exit, ok = err.(*exec.ExitError); !ok {
+			ts.Fatalf("%v", err)
+		}
+		code = exit.ExitCode()
+	}
+	if fmt.Sprint(code) != args[0] {
+		ts.Fatalf("exit code %d, want %s", code, args[0])
+	}
+}
+
+func self(ts *testscript.TestScript) string {
+	for _, dir := range filepath.SplitList(ts.Getenv("PATH")) {
+		if name := filepath.Join(dir, "sawlog"); isExecutable(name) {
+			return name
+		}
+	}
+	ts.Fatalf("no sawlog on the script's PATH")
+	return ""
+}
+
+func isExecutable(name string) bool {
+	st, err := os.Stat(name)
+	return err == nil && st.Mode()&0o111 != 0
+}
+
+func freeAddress(ts *testscript.TestScript) string {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	ts.Check(err)
+	defer func() { _ = l.Close() }()
+	return l.Addr().String()
+}
+
+// invoke runs the command line in this process.
+func invoke(t *testing.T, stdin string, args ...string) (code int, stdout, stderr string) {
+	t.Helper()
+	var out, errs strings.Builder
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	code = run(ctx, args, strings.NewReader(stdin), &out, &errs)
+	return code, out.String(), errs.String()
+}

@@ -1,0 +1,197 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"sawlog/cmd/sawlog/api"
+	"sawlog/cmd/sawlog/output"
+	"sawlog/jobs"
+	"sawlog/loader"
+)
+
+func (a *app) client() (*api.Client, error) { return api.NewClient(a.server, whoami()) }
+
+// onServer runs one call of the API within the timeout.
+func (a *app) onServer(ctx context.Context, call func(context.Context, *api.Client) error) error {
+	c, err := a.client()
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, a.timeout)
+	defer cancel()
+	return call(ctx, c)
+}
+
+// rootOnServer asks the server where a data set is.
+func (a *app) rootOnServer(ctx context.Context, dataset string) (root string, err error) {
+	err = a.onServer(ctx, func(ctx context.Context, c *api.Client) error {
+		d, err := c.Dataset(ctx, dataset)
+		root = d.Root
+		return err
+	})
+	return root, err
+}
+
+// trigger turns the flags into what the API is asked.
+func (f planFlags) trigger() (api.Trigger, error) {
+	t := api.Trigger{AcceptGap: f.acceptGap, Scan: f.scan}
+	if f.rng != "" {
+		return t, output.Errorf(output.Usage, "--range is for a FILE; a JOB takes --window").
+			WithHint("sawlog job get JOB > job.yaml, then run job.yaml --range, or replay into another root")
+	}
+	if f.window != "" {
+		from, to, ok := strings.Cut(f.window, "..")
+		if !ok {
+			return t, output.Errorf(output.Usage, "--window %q: want START..END, such as 2026-11-29T00..2026-11-30T00", f.window)
+		}
+		t.From, t.To = strings.TrimPrefix(from, "@"), strings.TrimPrefix(to, "@")
+	}
+	return t, nil
+}
+
+func (a *app) planOnServer(ctx context.Context, job string, f planFlags) error {
+	t, err := f.trigger()
+	if err != nil {
+		return err
+	}
+	return a.onServer(ctx, func(ctx context.Context, c *api.Client) error {
+		plans, err := c.Plan(ctx, job, t)
+		if err != nil {
+			return err
+		}
+		var files []planFile
+		for _, p := range plans {
+			d, err := c.Dataset(ctx, p.Dataset)
+			if err != nil {
+				return err
+			}
+			files = append(files, planFile{planFileKind, p.Preview.Plan, d.Root, nil, p.Preview, p.Plan})
+		}
+		return a.printPlans(files)
+	})
+}
+
+func (a *app) runOnServer(ctx context.Context, job string, p planFlags, f runFlags) error {
+	if f.dryRun {
+		return a.planOnServer(ctx, job, p)
+	}
+	t, err := p.trigger()
+	if err != nil {
+		return err
+	}
+	var runs []*jobs.Run
+	err = a.onServer(ctx, func(ctx context.Context, c *api.Client) (err error) {
+		runs, err = c.Trigger(ctx, job, t)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	if f.wait {
+		return a.waitRuns(ctx, runs)
+	}
+	for _, r := range runs {
+		a.print.Note("queued %s; sawlog runs watch %s follows it", r.Run, r.Run)
+	}
+	return a.printRuns(runs)
+}
+
+// waitRuns follows runs to their end; Ctrl-C leaves them going on.
+func (a *app) waitRuns(ctx context.Context, runs []*jobs.Run) error {
+	c, err := a.client()
+	if err != nil {
+		return err
+	}
+	var failed error
+	for i, r := range runs {
+		bars := a.newProgress()
+		ended, err := c.Wait(ctx, r.Run, func(ev jobs.Event) { bars.observe(eventOf(ev)) })
+		bars.done()
+		if context.Cause(ctx) != nil {
+			a.print.Note("run %s goes on on the server; sawlog runs watch %s follows it", r.Run, r.Run)
+			return context.Cause(ctx)
+		}
+		if err != nil {
+			return err
+		}
+		runs[i] = ended
+		if !ended.Good() && failed == nil {
+			failed = &output.Error{Code: max(ended.Exit, 1), Msg: fmt.Sprintf("run %s ended as %s: %s", ended.Run, ended.Status, ended.Reason), Hint: ended.Hint}
+		}
+	}
+	if err := a.printRuns(runs); err != nil {
+		return err
+	}
+	return failed
+}
+
+func eventOf(ev jobs.Event) loader.Event {
+	out := loader.Event{Run: ev.Run, Kind: ev.Kind, Text: strings.TrimSpace(ev.Status + " " + ev.Reason)}
+	if ev.Step != nil {
+		out.Task = ev.Step.Task
+		if ev.Step.Phase != "" {
+			out.Text = ev.Step.Phase
+		}
+	}
+	return out
+}
+
+func (a *app) printRuns(runs []*jobs.Run) error {
+	var v any = runs
+	if len(runs) == 1 {
+		v = runs[0]
+	}
+	return a.print.Print(v, func() *output.Rows {
+		rows := runRows(runs)
+		return rows
+	})
+}
+
+func runRows(runs []*jobs.Run) *output.Rows {
+	rows := &output.Rows{Head: []string{"RUN", "STATUS", "TICK", "ROWS", "BAD", "FILES", "REASON"}}
+	for _, r := range runs {
+		tick := ""
+		if !r.Tick.IsZero() {
+			tick = r.Tick.UTC().Format("2006-01-02T15:04Z")
+		}
+		rows.Add(r.Run, r.Status, tick, r.Rows, r.Quarantined, r.Files, r.Reason)
+	}
+	return rows
+}
+
+func (a *app) backfill() *cobra.Command {
+	b := api.Backfill{}
+	c := &cobra.Command{
+		Use: "backfill JOB --from T --to T", Short: "Carry out the missing or failed ticks of a window", Args: cobra.ExactArgs(1),
+		Example: "  sawlog backfill pageviews-hourly --from 2026-11-28 --to 2026-11-29 --only failed --dry-run",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if b.From == "" || b.To == "" {
+				return output.Errorf(output.Usage, "--from and --to are needed").WithHint("%s", cmd.UseLine())
+			}
+			b.Job = args[0]
+			return a.onServer(cmd.Context(), func(ctx context.Context, c *api.Client) error {
+				done, err := c.Backfill(ctx, b)
+				if err != nil {
+					return err
+				}
+				return a.print.Print(done, func() *output.Rows {
+					rows := &output.Rows{Head: []string{"TICK", "DATA SET", "WAS", "ACTION", "RUN"}}
+					for _, t := range done.Ticks {
+						rows.Add(t.Tick.UTC().Format("2006-01-02T15:04Z"), t.Dataset, t.State, t.Action, t.Run)
+					}
+					return rows
+				})
+			})
+		},
+	}
+	c.Flags().StringVar(&b.From, "from", "", "first `TIME`")
+	c.Flags().StringVar(&b.To, "to", "", "end `TIME`, not included")
+	c.Flags().StringVar(&b.Only, "only", "missing", "missing or failed")
+	c.Flags().StringVar(&b.AcceptGap, "accept-gap", "", "go on although offsets are gone; `REASON` goes into the ledger")
+	c.Flags().BoolVar(&b.DryRun, "dry-run", false, "say which runs would be made")
+	return c
+}

@@ -1,0 +1,71 @@
+package main
+
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+
+	"sawlog/cmd/sawlog/output"
+	"sawlog/consumer"
+	"sawlog/loader"
+)
+
+func (a *app) rerun() *cobra.Command {
+	ref := datasetRef{}
+	var dryRun bool
+	c := &cobra.Command{
+		Use: "rerun RUN", Short: "Replay the offsets of a run into the same bytes", Args: cobra.ExactArgs(1),
+		Long: `Carry out the plan of a committed run again: the same offsets, read from the log
+(--brokers), make the same bytes. A file that is there is identical, one that is
+missing or damaged is restored. If the log gives other bytes now, nothing is
+written and the exit code is 8. RUN is a run id, a plan id or a ledger number.
+With --root it is carried out in this process, else on the server.`,
+		Example: "  sawlog rerun pageviews-hourly-20261129T150100Z-1f2e\n  sawlog rerun 12 --root file:///warehouse/pageviews",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if dryRun {
+				return a.runVerify(cmd.Context(), ref.root, args[0])
+			}
+			report, err := a.rerunOf(cmd.Context(), ref.root, args[0])
+			if report == nil {
+				return err
+			}
+			printed := a.print.Print(report, func() *output.Rows {
+				rows := &output.Rows{}
+				rows.Add("run", report.Run)
+				rows.Add("identical", report.Identical)
+				rows.Add("restored", report.Restored)
+				rows.Add("changed", report.Changed)
+				rows.Add("retired", report.Retired)
+				for _, f := range report.Files {
+					if f.State != "identical" {
+						rows.Add(f.State, f.Path)
+					}
+				}
+				return rows
+			})
+			if err != nil {
+				return err
+			}
+			return printed
+		},
+	}
+	ref.add(c)
+	c.Flags().BoolVar(&dryRun, "dry-run", false, "only say what is missing or damaged, as verify does")
+	return c
+}
+
+// rerunOf carries a rerun out: here with a root, else on the server.
+func (a *app) rerunOf(ctx context.Context, root, run string) (*loader.RerunReport, error) {
+	if root == "" {
+		return a.rerunOnServer(ctx, run)
+	}
+	d, closeDriver, err := a.openDriver(ctx, root, consumer.Config{Brokers: a.brokers, Timeout: a.timeout})
+	if err != nil {
+		return nil, err
+	}
+	defer closeDriver()
+	bars := a.newProgress()
+	defer bars.done()
+	d.Observe = bars.observe
+	return d.Rerun(ctx, run)
+}
