@@ -1,0 +1,105 @@
+// Package brokertest starts brokers inside a test, on loopback or with an
+// in-memory network and disk.
+package brokertest
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net"
+	"sync"
+	"testing"
+	"time"
+
+	"sawlog/broker"
+)
+
+// Start runs a broker on a free loopback port, over a directory of the test's,
+// until the test ends. change, when not nil, may alter the config.
+func Start(t testing.TB, change func(*broker.Config)) *broker.Broker {
+	t.Helper()
+	c := broker.Config{
+		Listen: "127.0.0.1:0",
+		Logger: slog.New(slog.NewTextHandler(testWriter{t}, &slog.HandlerOptions{Level: slog.LevelWarn})),
+	}
+	if change != nil {
+		change(&c)
+	}
+	if c.Dir == "" {
+		c.Dir = t.TempDir()
+	}
+	b, err := broker.Open(t.Context(), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { Stop(t, b) })
+	return b
+}
+
+// Stop closes a broker and fails the test if that isn't clean.
+func Stop(t testing.TB, b *broker.Broker) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	if err := b.Close(ctx); err != nil {
+		t.Errorf("close: %v", err)
+	}
+}
+
+// testWriter sends a logger's lines to the test's log.
+type testWriter struct{ t testing.TB }
+
+func (w testWriter) Write(line []byte) (int, error) {
+	w.t.Log(string(line))
+	return len(line), nil
+}
+
+// Network is a listener whose connections stay inside the process, so that a
+// test in a synctest bubble has time in its hand.
+type Network struct {
+	once   sync.Once
+	closed chan struct{}
+	conns  chan net.Conn
+}
+
+// NewNetwork makes a network with one listener on it.
+func NewNetwork() *Network {
+	return &Network{closed: make(chan struct{}), conns: make(chan net.Conn)}
+}
+
+// Dial connects to the listener; it fits kgo.Dialer.
+func (n *Network) Dial(ctx context.Context, _, _ string) (net.Conn, error) {
+	client, server := net.Pipe()
+	select {
+	case n.conns <- server:
+		return client, nil
+	case <-n.closed:
+		return nil, errors.Join(net.ErrClosed, client.Close())
+	case <-ctx.Done():
+		return nil, errors.Join(ctx.Err(), client.Close())
+	}
+}
+
+// Accept waits for the next Dial.
+func (n *Network) Accept() (net.Conn, error) {
+	select {
+	case c := <-n.conns:
+		return c, nil
+	case <-n.closed:
+		return nil, net.ErrClosed
+	}
+}
+
+// Close makes Accept and Dial fail.
+func (n *Network) Close() error {
+	n.once.Do(func() { close(n.closed) })
+	return nil
+}
+
+// Addr is a name, not an address.
+func (n *Network) Addr() net.Addr { return memoryAddr{} }
+
+type memoryAddr struct{}
+
+func (memoryAddr) Network() string { return "memory" }
+func (memoryAddr) String() string  { return "broker:9092" }
