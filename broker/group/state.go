@@ -452,7 +452,11 @@ func (g *Group) dropAssignment(code int16) {
 	g.assigning, g.assigned = 0, nil
 	for _, m := range g.order {
 		m.Assignment = nil
-		g.answerSync(m, SyncReply{Code: code})
+		if m.sync != 0 {
+			// Its session may have run out while it waited, which was let pass.
+			g.start(SessionTimer, m.ID, m.Session)
+			g.answerSync(m, SyncReply{Code: code})
+		}
 	}
 }
 

@@ -187,6 +187,7 @@ func (g *Group) replaced(r replacement, code int16) {
 		})
 		return
 	}
+	g.start(SessionTimer, m.ID, m.Session)
 	reply := g.joined(m, r.skip && g.leader == m.ID)
 	if !r.skip {
 		// A client that knows no SkipAssignment must not find itself leader of

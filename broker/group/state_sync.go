@@ -100,7 +100,6 @@ func (g *Group) Written(now int64, id uint64, code int16) {
 	for _, m := range g.order {
 		m.Assignment = assigned[m.ID]
 		if m.sync != 0 {
-			// A session that ran out while the answer was outstanding was let pass.
 			g.start(SessionTimer, m.ID, m.Session)
 			g.answerSync(m, g.synced(m))
 		}

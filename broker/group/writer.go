@@ -147,6 +147,9 @@ func (s *shard) commit(term uint64, epoch offsets.Epoch, batch record.Batch) int
 	wait := s.await(term, at, epoch)
 	select {
 	case code := <-wait:
+		if now, leads := s.co.config.Leader(s.partition); code == 0 && (!leads || now != epoch) {
+			code = kerr.NotCoordinator.Code // the broker is about to say so
+		}
 		return code
 	case <-ctx.Done():
 		return kerr.CoordinatorNotAvailable.Code
