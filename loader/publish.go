@@ -155,10 +155,13 @@ func (l *Ledger) place(rec *Record, file *File) (placed bool, err error) {
 // nobody but a rerun may touch.
 func (l *Ledger) settlePlace(rec *Record, file *File) (bool, error) {
 	problem, err := l.checkFile(file.Path, file)
-	if err != nil && !errors.Is(err, sink.ErrNotExist) {
+	if errors.Is(err, sink.ErrNotExist) {
+		return false, nil // a later record has retired it since
+	}
+	if err != nil {
 		return false, sinkError("publish "+file.Path, err)
 	}
-	if err == nil && problem == "" {
+	if problem == "" {
 		return true, nil
 	}
 	if rec.Kind == Amend {
@@ -233,10 +236,13 @@ func (l *Ledger) dropRetiredStages(rec *Record) error {
 }
 
 // remakeLost makes files again whose stage and final path are both gone, from
-// the plan. Attempt folders are made first, then the head is read, and the
-// files are placed only while they are visible in that fold (L3); overtaken
-// says that another record came meanwhile.
+// the plan, unless another record came: then the head was published by others
+// and may be retired by now. Attempt folders are made first, then the head is
+// read, and the files are placed only while they are visible in that fold (L3).
 func (l *Ledger) remakeLost(ctx context.Context, rec *Record, lost []*File) (overtaken bool, err error) {
+	if overtaken, err = l.refresh(ctx); err != nil || overtaken {
+		return overtaken, err
+	}
 	results, err := l.remakeFiles(ctx, rec, lost)
 	if err != nil {
 		return false, err

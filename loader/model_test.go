@@ -1,0 +1,581 @@
+package loader
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"path"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"sawlog/broker/vfs"
+	"sawlog/loader/sink"
+	"sawlog/loader/sink/local"
+)
+
+// The model: several processes act on one data set, and between any two calls
+// of the file store any of them may be paused, killed, or all of them lose the
+// power at once. A scheduler grants the calls one at a time, so a seed is one
+// interleaving.
+type model struct {
+	t    *testing.T
+	rnd  *rand.Rand
+	mem  *vfs.Mem
+	src  *source
+	seed uint64
+
+	mu      sync.Mutex
+	waiting []*call
+	actors  map[*actor]bool
+	acked   map[int64]string // record number → nonce of commits that were answered
+	done    map[string]int   // what actors achieved
+	trace   []string
+}
+
+// call is a call of the file store that waits to be granted.
+type call struct {
+	actor *actor
+	what  string
+	grant chan bool // false = the process died instead
+}
+
+// actor is one process.
+type actor struct {
+	m    *model
+	name string
+	dead bool // its calls do nothing any more; guarded by m.mu
+}
+
+var (
+	errKilled    = errors.New("killed")
+	errStillOpen = errors.New("the stage of an open plan is gone")
+)
+
+// step waits to be granted one call.
+func (a *actor) step(what string) error {
+	a.m.mu.Lock()
+	if a.dead {
+		a.m.mu.Unlock()
+		return errKilled
+	}
+	c := &call{a, what, make(chan bool)}
+	a.m.waiting = append(a.m.waiting, c)
+	a.m.mu.Unlock()
+	if !<-c.grant {
+		return errKilled
+	}
+	return nil
+}
+
+// stepped is the file store as one process sees it.
+type stepped struct {
+	in sink.Sink
+	a  *actor
+}
+
+func (s stepped) Root() string { return s.in.Root() }
+
+func (s stepped) Mkdir(name string) error {
+	return s.then("mkdir "+name, func() error { return s.in.Mkdir(name) })
+}
+
+func (s stepped) MkdirAll(name string) error {
+	return s.then("mkdirall "+name, func() error { return s.in.MkdirAll(name) })
+}
+
+func (s stepped) Upload(from, name string) error {
+	return s.then("upload "+name, func() error { return s.in.Upload(from, name) })
+}
+
+func (s stepped) Rename(from, to string) error {
+	return s.then("rename "+from+" "+to, func() error { return s.in.Rename(from, to) })
+}
+
+func (s stepped) PutIfAbsent(name string, data []byte) error {
+	return s.then("put "+name, func() error { return s.in.PutIfAbsent(name, data) })
+}
+
+func (s stepped) Remove(name string) error {
+	return s.then("remove "+name, func() error { return s.in.Remove(name) })
+}
+
+func (s stepped) RemoveAll(name string) error {
+	return s.then("removeall "+name, func() error { return s.in.RemoveAll(name) })
+}
+
+func (s stepped) Sync(names ...string) error {
+	return s.then("sync", func() error { return s.in.Sync(names...) })
+}
+
+func (s stepped) then(what string, act func() error) error {
+	if err := s.a.step(what); err != nil {
+		return err
+	}
+	return act()
+}
+
+func (s stepped) Open(name string) (f sink.File, err error) {
+	return f, s.then("open "+name, func() error { f, err = s.in.Open(name); return err })
+}
+
+func (s stepped) ReadFile(name string) (data []byte, err error) {
+	err = s.then("read "+name, func() error { data, err = s.in.ReadFile(name); return err })
+	return data, err
+}
+
+func (s stepped) Stat(name string) (e sink.Entry, err error) {
+	err = s.then("stat "+name, func() error { e, err = s.in.Stat(name); return err })
+	return e, err
+}
+
+func (s stepped) List(name string) (list []sink.Entry, err error) {
+	err = s.then("list "+name, func() error { list, err = s.in.List(name); return err })
+	return list, err
+}
+
+func (s stepped) Create(name string) (w io.WriteCloser, err error) {
+	err = s.then("create "+name, func() error { w, err = s.in.Create(name); return err })
+	return steppedWriter{w, s}, err
+}
+
+type steppedWriter struct {
+	io.WriteCloser
+	s stepped
+}
+
+func (w steppedWriter) Write(p []byte) (n int, err error) {
+	err = w.s.then("write", func() error { n, err = w.WriteCloser.Write(p); return err })
+	return n, err
+}
+
+// plain is the file store as the model itself reads it.
+func (m *model) plain() sink.Sink { return local.New(m.mem, "/root") }
+
+// config is that of a process: file times and the clock are the model's.
+func (m *model) config(s sink.Sink) LedgerConfig {
+	c := m.src.config(s)
+	c.Now = time.Now
+	return c
+}
+
+// spawn starts a process that acts once.
+func (m *model) spawn(name string, act func(ctx context.Context, l *Ledger) error) {
+	a := &actor{m: m, name: name}
+	m.actors[a] = true
+	s := stepped{local.New(m.mem, "/root"), a}
+	go func() {
+		l, err := OpenLedger(m.t.Context(), s, "views", "views-hourly", m.config(s))
+		if err == nil {
+			err = act(m.t.Context(), l)
+		}
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		delete(m.actors, a)
+		kind, _, _ := strings.Cut(name, " ")
+		switch {
+		case err == nil:
+			m.done[kind]++
+		case a.dead:
+			m.done["killed"]++
+		case ExitCode(err) == ExitConflict:
+			m.done["conflict"]++
+		case m.excused(kind, err):
+			m.done["excused"]++
+		default:
+			m.t.Errorf("seed %d: %s: %v", m.seed, name, err)
+		}
+	}()
+}
+
+// excused tells of errors that others' acts may cause rightly: attempts of a
+// rerun or of a dead plan swept away, or a split retired meanwhile.
+func (m *model) excused(kind string, err error) bool {
+	var missing *IncompleteError
+	gone := errors.Is(err, sink.ErrNotExist)
+	switch kind {
+	case "rerun":
+		return gone
+	case "load", "supersede":
+		return (gone || errors.As(err, &missing)) && !errors.Is(err, errStillOpen)
+	default:
+		return false
+	}
+}
+
+// load resumes an open plan, or plans what comes next of some partitions.
+func (m *model) load(ctx context.Context, l *Ledger, resume bool, spans []span, run string) error {
+	if err := l.Publish(ctx); err != nil {
+		return err
+	}
+	open, err := l.OpenPlans(ctx)
+	if err != nil {
+		return err
+	}
+	var p *Plan
+	if resume && len(open) > 0 {
+		p = open[int(m.seed)%len(open)].Plan
+	} else {
+		for i := range spans {
+			at := l.fold.Partitions[PartitionKey{fakeCluster, fakeTopic, spans[i].partition}]
+			if at != nil {
+				spans[i].start += int64(at.Next())
+				spans[i].end += int64(at.Next())
+			}
+		}
+		p = fakePlan(l.fold, spans...)
+	}
+	return m.commit(ctx, l, p, run)
+}
+
+func (m *model) commit(ctx context.Context, l *Ledger, p *Plan, run string) error {
+	rec, err := m.src.run(ctx, l, p, run)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if err == nil && rec != nil {
+		m.acked[rec.Number] = rec.Nonce
+	}
+	if err != nil && ExitCode(err) == ExitFailed {
+		now, look := OpenLedger(ctx, m.plain(), "views", "views-hourly", m.config(m.plain()))
+		if look == nil && now.fold.Fate(PlanID(p), p, "") == PlanOpen {
+			return errors.Join(errStillOpen, err)
+		}
+	}
+	return err
+}
+
+// supersede replaces all files of a record by others of the same ranges.
+func (m *model) supersede(ctx context.Context, l *Ledger, pick int, run string) error {
+	if err := l.Publish(ctx); err != nil {
+		return err
+	}
+	if l.fold.Head < 0 {
+		return nil
+	}
+	number := int64(pick) % (l.fold.Head + 1)
+	rec, _, err := readRecord(l.sink, number)
+	if err != nil {
+		return err
+	}
+	visible := l.fold.VisibleOf(number)
+	if len(visible) == 0 || len(visible) != len(rec.Files) {
+		return nil
+	}
+	var spans []span
+	for _, in := range rec.Inputs {
+		spans = append(spans, span{in.Partition, int64(in.Start), int64(in.End)})
+	}
+	p := fakePlan(l.fold, spans...)
+	p.Kind = Supersede
+	for _, v := range visible {
+		p.Retires = append(p.Retires, v.Path)
+	}
+	return m.commit(ctx, l, p, run)
+}
+
+// another starts a process that does something at random.
+func (m *model) another(n int) {
+	run := fmt.Sprintf("run-%d-%d", m.seed, n)
+	switch k := m.rnd.IntN(20); {
+	case k < 8:
+		var spans []span
+		for p := range int32(3) {
+			if m.rnd.IntN(2) == 0 {
+				spans = append(spans, span{p, 0, 5 + m.rnd.Int64N(30)})
+			}
+		}
+		if len(spans) == 0 {
+			spans = []span{{0, 0, 10}}
+		}
+		resume := m.rnd.IntN(2) == 0
+		m.spawn("load "+run, func(ctx context.Context, l *Ledger) error { return m.load(ctx, l, resume, spans, run) })
+	case k < 11:
+		m.spawn("publish", func(ctx context.Context, l *Ledger) error { return l.Publish(ctx) })
+	case k < 13:
+		m.spawn("sweep", func(ctx context.Context, l *Ledger) error { _, err := l.Sweep(ctx, false); return err })
+	case k < 16:
+		pick := m.rnd.IntN(100)
+		m.spawn("rerun", func(ctx context.Context, l *Ledger) error { return m.rerun(ctx, l, pick) })
+	case k < 17:
+		m.spawn("abandon", func(ctx context.Context, l *Ledger) error {
+			open, err := l.OpenPlans(ctx)
+			if err != nil || len(open) == 0 {
+				return err
+			}
+			_, err = l.Abandon(ctx, open[0].ID, run, CommitOptions{})
+			return err
+		})
+	default:
+		pick := m.rnd.IntN(100)
+		m.spawn("supersede "+run, func(ctx context.Context, l *Ledger) error { return m.supersede(ctx, l, pick, run) })
+	}
+}
+
+func (m *model) rerun(ctx context.Context, l *Ledger, pick int) error {
+	if l.fold.Head < 0 {
+		return nil
+	}
+	ref := l.fold.Records[int64(pick)%(l.fold.Head+1)]
+	if ref.Files == 0 {
+		return nil
+	}
+	report, err := l.Rerun(ctx, strconv.FormatInt(ref.Number, 10))
+	if err == nil && report.Changed > 0 {
+		return fmt.Errorf("a rerun came out changed: %+v", report)
+	}
+	return err
+}
+
+// play runs one interleaving of so many processes and calls.
+func (m *model) play(processes int) {
+	started := 0
+	for steps := 0; ; steps++ {
+		synctest.Wait()
+		m.mu.Lock()
+		alive, waiting := len(m.actors), len(m.waiting)
+		m.mu.Unlock()
+		switch {
+		case alive < 4 && started < processes:
+			m.another(started)
+			started++
+			continue
+		case alive == 0:
+			return
+		case waiting == 0:
+			time.Sleep(time.Second) // they wait between two tries
+			continue
+		case m.rnd.IntN(400) == 0:
+			m.powerCut()
+			continue
+		}
+		m.grant()
+		if steps%25 == 0 {
+			m.check(m.plain(), false)
+		}
+	}
+}
+
+// grant lets one call through, or kills its process instead.
+func (m *model) grant() {
+	m.mu.Lock()
+	n := m.rnd.IntN(len(m.waiting))
+	// Most of the time the same process goes on, so that some get far while
+	// others stand still.
+	if m.rnd.IntN(4) > 0 {
+		n = len(m.waiting) - 1
+	}
+	c := m.waiting[n]
+	m.waiting = append(m.waiting[:n], m.waiting[n+1:]...)
+	lives := m.rnd.IntN(150) > 0
+	if !lives {
+		c.actor.dead = true
+	}
+	m.trace = append(m.trace, fmt.Sprintf("%p %s: %s %v", c.actor, c.actor.name, c.what, lives))
+	m.mu.Unlock()
+	c.grant <- lives
+	if !lives {
+		m.bury(c.actor)
+	}
+}
+
+// bury lets the other calls of a dead process go.
+func (m *model) bury(a *actor) {
+	m.mu.Lock()
+	var kept []*call
+	var gone []*call
+	for _, c := range m.waiting {
+		if c.actor == a {
+			gone = append(gone, c)
+		} else {
+			kept = append(kept, c)
+		}
+	}
+	m.waiting = kept
+	m.mu.Unlock()
+	for _, c := range gone {
+		c.grant <- false
+	}
+}
+
+// powerCut kills every process and loses what was not synced.
+func (m *model) powerCut() {
+	m.mu.Lock()
+	gone := m.waiting
+	m.waiting = nil
+	for a := range m.actors {
+		a.dead = true
+	}
+	m.trace = append(m.trace, "power cut")
+	m.mu.Unlock()
+	for _, c := range gone {
+		c.grant <- false
+	}
+	synctest.Wait()
+	m.mem = m.mem.CrashClone(m.rnd)
+	m.check(m.plain(), false)
+}
+
+// check holds the data set against the rules, at any moment or at rest.
+func (m *model) check(s sink.Sink, rest bool) {
+	m.t.Helper()
+	l, err := OpenLedger(m.t.Context(), s, "views", "views-hourly", m.src.config(s))
+	if err != nil {
+		m.t.Fatalf("seed %d: L1: the ledger cannot be folded: %v", m.seed, err)
+	}
+	for number, nonce := range m.acked {
+		rec, _, err := readRecord(s, number)
+		if err != nil || rec.Nonce != nonce {
+			m.t.Fatalf("seed %d: L1: record %d was answered and is %v, %v", m.seed, number, rec, err)
+		}
+	}
+	files := data(m.t, s)
+	for name, v := range l.fold.Files {
+		body, there := files[name]
+		switch {
+		case there && sum([]byte(body)) != v.SHA256:
+			m.t.Fatalf("seed %d: %s holds other bytes", m.seed, name)
+		case !there && (v.Number < l.fold.Head || rest):
+			m.t.Fatalf("seed %d: L2: record %d is not published, the head is %d: %s", m.seed, v.Number, l.fold.Head, name)
+		}
+	}
+	for name, gone := range l.fold.Retired {
+		_, there := files[name]
+		if there && (gone.Number < l.fold.Head || rest) {
+			m.t.Fatalf("seed %d: L3: %s was retired by record %d, the head is %d", m.seed, name, gone.Number, l.fold.Head)
+		}
+		if !there || l.head == nil {
+			continue
+		}
+		for i := range l.head.Files {
+			if twin := l.head.Files[i].Path; files[twin] != "" {
+				m.t.Fatalf("seed %d: L4: both %s and %s, which replaces it, are there", m.seed, name, twin)
+			}
+		}
+	}
+	m.checkSuccess(l, files)
+}
+
+// checkSuccess wants under each success mark all files of its number (L6).
+func (m *model) checkSuccess(l *Ledger, files map[string]string) {
+	m.t.Helper()
+	for key, h := range l.fold.Hours {
+		for _, dir := range h.Dirs {
+			var success Success
+			if decodeStrict([]byte(files[SuccessPath(dir)]), &success) != nil {
+				continue
+			}
+			for name, v := range l.fold.Files {
+				if v.Hour != nil && *v.Hour == key && v.Number <= success.Number && files[name] == "" {
+					m.t.Fatalf("seed %d: L6: %s is as of record %d, %s is missing", m.seed, dir, success.Number, name)
+				}
+			}
+		}
+	}
+}
+
+// rest brings the data set to rest: it is whole, marked, swept, and every
+// loaded offset is in one file at most.
+func (m *model) rest() {
+	m.t.Helper()
+	s := m.plain()
+	l, err := OpenLedger(m.t.Context(), s, "views", "views-hourly", m.config(s))
+	if err != nil {
+		m.t.Fatalf("seed %d: open at rest: %v", m.seed, err)
+	}
+	if err := l.Publish(m.t.Context()); err != nil {
+		m.t.Fatalf("seed %d: publish at rest: %v", m.seed, err)
+	}
+	if _, err := l.Sweep(m.t.Context(), false); err != nil {
+		m.t.Fatalf("seed %d: sweep at rest: %v", m.seed, err)
+	}
+	if report, err := l.Verify(m.t.Context(), ""); err != nil {
+		m.t.Fatalf("seed %d: at rest: %v\n%+v", m.seed, err, report)
+	}
+	m.check(s, true)
+	held := map[string]string{}
+	for name, v := range l.fold.Files {
+		body, err := s.ReadFile(name)
+		if err != nil {
+			m.t.Fatal(err)
+		}
+		for line := range strings.Lines(string(body)) {
+			where, _, row := strings.Cut(line, " profile")
+			if !row {
+				continue
+			}
+			if other := held[where]; other != "" {
+				m.t.Fatalf("seed %d: %s is in %s and in %s", m.seed, where, other, name)
+			}
+			held[where] = v.Path
+		}
+	}
+	for key, p := range l.fold.Partitions {
+		for o := int64(p.Start); o < int64(p.Next()); o++ {
+			where := fmt.Sprintf("%d/%d", key.Partition, o)
+			if (held[where] == "") != (o%10 == ctrlOffset) {
+				m.t.Fatalf("seed %d: offset %s is loaded and in file %q", m.seed, where, held[where])
+			}
+			delete(held, where)
+		}
+	}
+	if len(held) > 0 {
+		m.t.Fatalf("seed %d: rows of offsets nobody loaded: %v", m.seed, held)
+	}
+	open, err := l.OpenPlans(m.t.Context())
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	for name := range tree(m.t, s, StagesDir) {
+		needed := false
+		for _, ref := range open {
+			needed = needed || strings.HasPrefix(name, path.Join(StagesDir, ref.ID)+"/")
+		}
+		if !needed {
+			m.t.Fatalf("seed %d: the sweep left %s", m.seed, name)
+		}
+	}
+}
+
+// TestModel plays interleavings; SAWLOG_TEST_SEEDS sets how many.
+func TestModel(t *testing.T) {
+	seeds := uint64(40)
+	if text := os.Getenv("SAWLOG_TEST_SEEDS"); text != "" {
+		n, err := strconv.ParseUint(text, 10, 32)
+		if err != nil {
+			t.Fatal(err)
+		}
+		seeds = n
+	}
+	done := map[string]int{}
+	for seed := range seeds {
+		synctest.Test(t, func(t *testing.T) {
+			m := &model{
+				t: t, seed: seed, rnd: rand.New(rand.NewPCG(seed, 11)), mem: vfs.NewMem(),
+				src:    &source{prefix: fmt.Sprintf("s%d-", seed)},
+				actors: map[*actor]bool{}, acked: map[int64]string{}, done: done,
+			}
+			t.Cleanup(func() {
+				if t.Failed() {
+					t.Logf("seed %d:\n%s", seed, strings.Join(m.trace[max(0, len(m.trace)-150):], "\n"))
+				}
+			})
+			m.play(25)
+			m.rest()
+		})
+		if t.Failed() {
+			break
+		}
+	}
+	t.Logf("what happened: %v", done)
+	for _, kind := range []string{"load", "supersede", "publish", "sweep", "rerun", "abandon", "killed", "conflict"} {
+		if done[kind] == 0 {
+			t.Errorf("no %s in %d seeds: the model shows too little", kind, seeds)
+		}
+	}
+}
