@@ -188,18 +188,30 @@ func cells(spec *Spec, view *View, runs []*Run, starts []time.Time, now time.Tim
 		}
 		out[i] = h
 	}
-	overlay(spec, runs, out)
+	overlay(spec, runs, out, lastSealed(view))
 	return out
+}
+
+// lastSealed is the start of the newest sealed hour: a hole before it is no
+// matter of a run in work.
+func lastSealed(view *View) time.Time {
+	last := int64(0)
+	for at, facts := range view.Hours {
+		if facts.Sealed {
+			last = max(last, at)
+		}
+	}
+	return time.Unix(last, 0)
 }
 
 // overlay marks the hours that runs in work or failed runs should fill. A run
 // fills what came since the run before it, up to its tick or its start: the
-// hours that end in that span, unless they are sealed.
-func overlay(spec *Spec, runs []*Run, hours []Hour) {
+// hours that end in that span, unless they are sealed or older than a sealed one.
+func overlay(spec *Spec, runs []*Run, hours []Hour, sealed time.Time) {
 	if len(hours) == 0 {
 		return
 	}
-	var before time.Time // up to here runs that ended well have loaded
+	before := unitEnd(spec.PartitionBy.Unit, sealed) // up to here is loaded
 	first := hours[0].Hour
 	for _, r := range runs {
 		upTo := r.reach()

@@ -49,9 +49,9 @@ func (ps Problems) sorted() Problems {
 	return ps
 }
 
-// nearest finds the known word closest to a misspelt one; empty when none is
+// Nearest finds the known word closest to a misspelt one; empty when none is
 // near enough to be worth saying.
-func nearest(word string, known []string) string {
+func Nearest(word string, known []string) string {
 	best, limit := "", max(2, len(word)/3)+1
 	for _, candidate := range known {
 		if d := distance(strings.ToLower(word), candidate); d < limit {

@@ -147,7 +147,7 @@ func (s *section) done() {
 		if s.key != "" {
 			where = s.key
 		}
-		if near := nearest(k.Value, s.used); near != "" {
+		if near := Nearest(k.Value, s.used); near != "" {
 			s.r.say(k, s.path(k.Value), "unknown key; did you mean %s?", near)
 		} else {
 			s.r.say(k, s.path(k.Value), "unknown key; %s takes %s", where, orList(s.used))
@@ -208,7 +208,7 @@ func (s *section) oneOf(name, fallback string, allowed ...string) string {
 	if slices.Contains(allowed, value) {
 		return value
 	}
-	if near := nearest(value, allowed); near != "" {
+	if near := Nearest(value, allowed); near != "" {
 		s.say(name, "%q is not allowed: want %s; did you mean %s?", value, orList(allowed), near)
 	} else {
 		s.say(name, "%q is not allowed: want %s", value, orList(allowed))

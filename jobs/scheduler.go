@@ -246,7 +246,7 @@ func (s *Scheduler) job(name string) (*jobState, error) {
 		return &c, nil
 	}
 	refusal := &Refusal{Kind: ErrNotFound, Msg: fmt.Sprintf("no job %q", name)}
-	if near := nearest(name, sortedKeys(s.f.jobs)); near != "" {
+	if near := Nearest(name, sortedKeys(s.f.jobs)); near != "" {
 		refusal.Hint = "did you mean " + near + "?"
 	} else {
 		refusal.Hint = "sawlog job list shows the jobs"

@@ -94,7 +94,7 @@ func parseCodec(text string) (string, int, error) {
 	codecs := []string{"zstd", "snappy", "gzip", "none"}
 	name, level, leveled := strings.Cut(text, ":")
 	if !slices.Contains(codecs, name) {
-		near := nearest(name, codecs)
+		near := Nearest(name, codecs)
 		if near != "" {
 			near = "; did you mean " + near + "?"
 		}

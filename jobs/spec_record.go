@@ -214,7 +214,7 @@ func (s *Spec) readMetadata(root *section) {
 		if slices.Contains(formats.MetadataColumns[:], name) {
 			continue
 		}
-		near := nearest(name, formats.MetadataColumns[:])
+		near := Nearest(name, formats.MetadataColumns[:])
 		if near != "" {
 			near = "; did you mean " + near + "?"
 		}

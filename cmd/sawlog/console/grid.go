@@ -170,7 +170,7 @@ func axis(hours []jobs.Hour, unit string) template.HTML {
 const (
 	mapLeft   = 86
 	mapTop    = 18
-	mapCell   = 28
+	mapCell   = 38
 	mapRow    = 19
 	mapRight  = 96
 	mapColumn = mapCell - 3

@@ -81,7 +81,7 @@ func (k *console) overview(w http.ResponseWriter, r *http.Request) {
 	body.Total = len(all)
 	for _, st := range all {
 		body.Counts[st.State]++
-		if body.Query != "" && !strings.Contains(strings.ToLower(st.Name+" "+st.Source+" "+st.Root), strings.ToLower(body.Query)) {
+		if body.Query != "" && !strings.Contains(strings.ToLower(st.Name+" "+st.Source), strings.ToLower(body.Query)) {
 			continue
 		}
 		body.Rows = append(body.Rows, rowOf(st, now))
@@ -139,7 +139,7 @@ func (k *console) fillStrips(ctx context.Context, body *overviewBody, from, to t
 		room <- struct{}{}
 		go func() {
 			defer wg.Done()
-			grids[i], errs[i] = k.Jobs.Hours(ctx, body.Rows[i].Name, from, to)
+			grids[i], errs[i] = k.Jobs.Hours(ctx, body.Rows[i].Name, k.reach(body.Rows[i].Name, from, to), to)
 			<-room
 		}()
 	}
@@ -171,6 +171,17 @@ func (k *console) fillStrips(ctx context.Context, body *overviewBody, from, to t
 	}
 }
 
+// daysBack is how many days the strip of a job with daily folders shows at least.
+const daysBack = 30
+
+// reach is the start of a job's strip.
+func (k *console) reach(name string, from, to time.Time) time.Time {
+	if spec, err := k.Jobs.Spec(name); err == nil && spec.PartitionBy.Unit == "day" && to.Sub(from) < daysBack*24*time.Hour {
+		return to.AddDate(0, 0, -daysBack)
+	}
+	return from
+}
+
 // jobBody is the page of one job.
 type jobBody struct {
 	jobRow
@@ -180,7 +191,6 @@ type jobBody struct {
 	Runs   []runLine
 	States any
 	Lines  []string // command lines
-	Next   []jobs.NextTick
 }
 
 // mapOf is the map of one data set.
@@ -236,9 +246,6 @@ func (k *console) job(w http.ResponseWriter, r *http.Request) {
 	}
 	for _, run := range k.Jobs.Runs(jobs.RunFilter{Job: st.Name, Limit: 30}) {
 		body.Runs = append(body.Runs, lineOf(run, now))
-	}
-	if next, err := k.Jobs.Next(st.Name, 3); err == nil {
-		body.Next = next
 	}
 	name := shell(st.Name)
 	body.Lines = []string{"sawlog run " + name + " --wait", "sawlog plan " + name}
