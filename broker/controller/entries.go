@@ -2,9 +2,7 @@ package controller
 
 import (
 	"encoding/binary"
-	"errors"
 	"fmt"
-	"io"
 	"math"
 	"sync"
 	"time"
@@ -96,14 +94,14 @@ func (e *entries) read(at offsets.Offset) error {
 	for len(rest) > 0 {
 		var b batches.Batch
 		b, rest, err = batches.Split(rest)
-		if errors.Is(err, io.ErrUnexpectedEOF) && len(read) > 0 {
-			break
+		if err == nil {
+			err = b.CheckCRC()
+		}
+		if err != nil && len(read) > 0 {
+			break // it is met again by who asks for that entry
 		}
 		if err != nil {
 			return err
-		}
-		if err := b.CheckCRC(); err != nil {
-			return fmt.Errorf("batch at offset %d: %w", b.BaseOffset(), err)
 		}
 		if err := it.Reset(b); err != nil {
 			return fmt.Errorf("batch at offset %d: %w", b.BaseOffset(), err)
@@ -112,6 +110,10 @@ func (e *entries) read(at offsets.Offset) error {
 			l, err := decodeRaftRecord(it.Record())
 			if err != nil {
 				return err
+			}
+			// The epoch of a batch is not under its checksum; the term in the key is.
+			if uint64(b.Epoch()) != l.Term {
+				return fmt.Errorf("%w: entry %d of term %d is in a batch of epoch %d", errFormat, l.Index, l.Term, b.Epoch())
 			}
 			if len(read) > 0 && l.Index != read[len(read)-1].Index+1 {
 				return fmt.Errorf("%w: entry %d follows %d", errFormat, l.Index, read[len(read)-1].Index)

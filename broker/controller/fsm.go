@@ -143,12 +143,10 @@ func (m *machine) Restore(source io.ReadCloser) error {
 // snapshotOf writes an image.
 type snapshotOf struct{ *Image }
 
-// Persist writes the image into a snapshot.
+// Persist writes the image into a snapshot, which Raft closes.
 func (s snapshotOf) Persist(sink raft.SnapshotSink) error {
-	if _, err := sink.Write(encodeImage(s.Image)); err != nil {
-		return errors.Join(err, sink.Cancel())
-	}
-	return sink.Close()
+	_, err := sink.Write(encodeImage(s.Image))
+	return err
 }
 
 // Release does nothing: an image is garbage like any other value.

@@ -97,6 +97,7 @@ type Controller struct {
 	disk     *log.Disk
 
 	queue        chan *proposal
+	opened       bool          // Open has succeeded
 	closing      chan struct{} // closed by Close
 	closeOnce    sync.Once
 	closeErr     error
@@ -150,11 +151,13 @@ func (c *Controller) start(ctx context.Context, config Config) error {
 	if err != nil {
 		return err
 	}
-	if err := config.FS.SyncDir(dir); err != nil {
-		return err
-	}
 	if err := c.openEntries(config, path.Join(dir, logDir)); err != nil {
 		return err
+	}
+	for _, folder := range []string{dir, config.Dir} {
+		if err := config.FS.SyncDir(folder); err != nil {
+			return err
+		}
 	}
 	fresh, err := c.inspect(snaps, config.Established)
 	if err != nil {
@@ -172,6 +175,7 @@ func (c *Controller) start(ctx context.Context, config Config) error {
 		return err
 	}
 	c.machine.begin()
+	c.opened = true
 	c.running.Go(c.runProposer)
 	return nil
 }
@@ -230,7 +234,6 @@ func (c *Controller) inspect(snaps *snapshots, established bool) (fresh bool, er
 	var covered uint64
 	if newest != nil {
 		covered = newest.Index
-		term = max(term, newest.Term)
 	}
 	switch {
 	case c.entries.empty() && newest == nil && (voted != 0 || floor != 0 || established):
@@ -239,6 +242,8 @@ func (c *Controller) inspect(snaps *snapshots, established bool) (fresh bool, er
 		return true, c.stable.clear()
 	case term == 0:
 		return false, fmt.Errorf("%w: stable store %s is gone beside a raft log of %d entries", errFormat, c.stable.path, last)
+	case newest != nil && newest.Term > term:
+		return false, fmt.Errorf("%w: stable store %s is at term %d, the newest snapshot at %d", errFormat, c.stable.path, term, newest.Term)
 	case max(covered, last) < floor:
 		return false, fmt.Errorf("%w: the raft log ends at entry %d, but ended at %d when the node stopped", errFormat, last, floor)
 	case covered < first-1:
@@ -352,7 +357,7 @@ func (c *Controller) stop() (err error) {
 	c.running.Wait()
 	if c.raft != nil {
 		err = errors.Join(c.raft.Shutdown().Error(), c.trans.Close())
-		if err == nil {
+		if err == nil && c.opened {
 			err = c.stable.SetUint64([]byte(floorKey), uint64(c.entries.log.End()))
 		}
 	}
