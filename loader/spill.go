@@ -6,6 +6,7 @@ import (
 	"container/heap"
 	"encoding/binary"
 	"fmt"
+	"hash/crc32"
 	"io"
 	"os"
 	"slices"
@@ -21,7 +22,8 @@ import (
 //
 // The file holds runs end to end; a run is a sequence of records:
 //
-//	u32  length of what follows, little-endian
+//	u32  length of what follows the checksum, little-endian
+//	u32  CRC-32C of it
 //	i64  bucket key
 //	u32  index of the range the record belongs to
 //	i64  offset
@@ -52,7 +54,14 @@ type spillRef struct {
 // refBytes is what one spillRef takes, with room for the slice to grow.
 const refBytes = 48
 
-const spillHead = 4 + 8 + 4 + 8 + 8
+const (
+	spillPrefix = 4 + 4         // length, checksum
+	spillFixed  = 8 + 4 + 8 + 8 // bucket, range, offset, timestamp
+	spillBlobs  = 4 + 4 + 4     // lengths of key and value, number of headers
+)
+
+// spillSums is the polynomial of CRC-32C.
+var spillSums = crc32.MakeTable(crc32.Castagnoli)
 
 func newSpill(dir string, limit int) *spill { return &spill{dir: dir, limit: max(limit, 1<<20)} }
 
@@ -64,7 +73,7 @@ func (s *spill) Add(bucket int64, rng int, m *formats.Message) error {
 		}
 	}
 	pos := len(s.buf)
-	b := append(s.buf, 0, 0, 0, 0)
+	b := append(s.buf, make([]byte, spillPrefix)...)
 	b = binary.LittleEndian.AppendUint64(b, uint64(bucket))
 	b = binary.LittleEndian.AppendUint32(b, uint32(rng))
 	b = binary.LittleEndian.AppendUint64(b, uint64(m.Offset))
@@ -76,14 +85,15 @@ func (s *spill) Add(bucket int64, rng int, m *formats.Message) error {
 		b = appendBlob(b, []byte(m.Headers[i].Key))
 		b = appendBlob(b, m.Headers[i].Value)
 	}
-	binary.LittleEndian.PutUint32(b[pos:], uint32(len(b)-pos-4))
+	binary.LittleEndian.PutUint32(b[pos:], uint32(len(b)-pos-spillPrefix))
+	binary.LittleEndian.PutUint32(b[pos+4:], crc32.Checksum(b[pos+spillPrefix:], spillSums))
 	s.buf = b
 	s.refs = append(s.refs, spillRef{bucket, pos, len(b)})
 	return nil
 }
 
 func spillSize(m *formats.Message) int {
-	n := spillHead + 12 + len(m.Key) + len(m.Value) + refBytes
+	n := spillPrefix + spillFixed + spillBlobs + len(m.Key) + len(m.Value) + refBytes
 	for i := range m.Headers {
 		n += 8 + len(m.Headers[i].Key) + len(m.Headers[i].Value)
 	}
@@ -165,7 +175,7 @@ func (s *spill) Each(fn func(r *spilled) error) error {
 		s.sort()
 		var r spilled
 		for _, ref := range s.refs {
-			if err := r.parse(s.buf[ref.pos+4 : ref.end]); err != nil {
+			if err := r.parse(s.buf[ref.pos+spillPrefix : ref.end]); err != nil {
 				return err
 			}
 			if err := fn(&r); err != nil {
@@ -181,7 +191,7 @@ func (s *spill) Each(fn func(r *spilled) error) error {
 	window := min(max(s.limit/len(s.runs), 16<<10), 1<<20)
 	var h runHeap
 	for i, run := range s.runs {
-		c := &runCursor{index: i, in: bufio.NewReaderSize(io.NewSectionReader(s.file, run.pos, run.end-run.pos), window)}
+		c := &runCursor{index: i, most: run.end - run.pos, in: bufio.NewReaderSize(io.NewSectionReader(s.file, run.pos, run.end-run.pos), window)}
 		ok, err := c.next()
 		if err != nil {
 			return err
@@ -212,13 +222,14 @@ func (s *spill) Each(fn func(r *spilled) error) error {
 // runCursor walks one run.
 type runCursor struct {
 	index int
+	most  int64 // bytes of the run
 	in    *bufio.Reader
 	bytes []byte
 	rec   spilled
 }
 
 func (c *runCursor) next() (bool, error) {
-	var head [4]byte
+	var head [spillPrefix]byte
 	switch _, err := io.ReadFull(c.in, head[:]); {
 	case err == io.EOF:
 		return false, nil
@@ -226,6 +237,9 @@ func (c *runCursor) next() (bool, error) {
 		return false, fmt.Errorf("spill: %w", err)
 	}
 	n := int(binary.LittleEndian.Uint32(head[:]))
+	if int64(n) > c.most {
+		return false, errSpillDamaged
+	}
 	if cap(c.bytes) < n {
 		c.bytes = make([]byte, n, n+n/4)
 	}
@@ -233,12 +247,15 @@ func (c *runCursor) next() (bool, error) {
 	if _, err := io.ReadFull(c.in, c.bytes); err != nil {
 		return false, fmt.Errorf("spill: %w", err)
 	}
+	if crc32.Checksum(c.bytes, spillSums) != binary.LittleEndian.Uint32(head[4:]) {
+		return false, errSpillDamaged
+	}
 	return true, c.rec.parse(c.bytes)
 }
 
 // parse reads a record; its message keeps pointing into b.
 func (r *spilled) parse(b []byte) error {
-	if len(b) < spillHead-4 {
+	if len(b) < spillFixed {
 		return errSpillDamaged
 	}
 	r.bucket = int64(binary.LittleEndian.Uint64(b))
