@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"sort"
 
@@ -38,26 +39,39 @@ import (
 type found struct {
 	bases     []offsets.Offset
 	sizes     map[offsets.Offset]int64
-	indexed   map[offsets.Offset]bool // has an .index
-	snapshots []offsets.Offset        // ascending
+	indexes   map[offsets.Offset]int64 // size of .index
+	times     map[offsets.Offset]int64 // size of .timeindex
+	snapshots []offsets.Offset         // ascending
+}
+
+// indexed tells whether a closed segment has indexes that may be right. The
+// time index of a segment with batches has an entry, unless they have no time.
+func (f *found) indexed(s *segment) bool {
+	offsets, ok := f.indexes[s.base]
+	times := f.times[s.base]
+	return s.size == 0 || ok && offsets%8 == 0 && times > 0 && times%12 == 0
 }
 
 func (l *Log) list() (found, error) {
-	out := found{sizes: map[offsets.Offset]int64{}, indexed: map[offsets.Offset]bool{}}
+	out := found{
+		sizes: map[offsets.Offset]int64{}, indexes: map[offsets.Offset]int64{}, times: map[offsets.Offset]int64{},
+	}
 	entries, err := l.disk.fs.ReadDir(l.path)
 	if err != nil {
 		return out, err
 	}
 	for _, e := range entries {
+		st, err := e.Info()
+		if err != nil {
+			return out, err
+		}
 		if base, ok := parseOffsetName(e.Name(), logSuffix); ok {
-			st, err := e.Info()
-			if err != nil {
-				return out, err
-			}
 			out.bases = append(out.bases, base)
 			out.sizes[base] = st.Size()
 		} else if base, ok := parseOffsetName(e.Name(), indexSuffix); ok {
-			out.indexed[base] = true
+			out.indexes[base] = st.Size()
+		} else if base, ok := parseOffsetName(e.Name(), timeSuffix); ok {
+			out.times[base] = st.Size()
 		} else if o, ok := parseOffsetName(e.Name(), snapshotSuffix); ok {
 			out.snapshots = append(out.snapshots, o)
 		}
@@ -97,7 +111,7 @@ func (l *Log) load(at *startState) error {
 	v.size = v.active().size
 	l.view = v
 	l.durable = known
-	if at.clean && known && l.loadClean(p) {
+	if at.clean && known && l.loadClean(&f, p) {
 		return nil
 	}
 	recovery := v.segments[0].base
@@ -117,7 +131,12 @@ func (l *Log) load(at *startState) error {
 }
 
 // loadClean takes the checkpoint at its word, once the tail agrees with it.
-func (l *Log) loadClean(p point) bool {
+func (l *Log) loadClean(f *found, p point) bool {
+	for i, s := range l.view.segments[:len(l.view.segments)-1] {
+		if !f.indexed(s) && !l.reindex(i) {
+			return false
+		}
+	}
 	s := l.view.active()
 	from := s.base
 	if e, ok, err := s.index.last(s); err != nil {
@@ -164,6 +183,17 @@ func (l *Log) loadClean(p point) bool {
 	return true
 }
 
+// reindex makes the indexes of a closed segment anew; false when it is not
+// whole.
+func (l *Log) reindex(i int) bool {
+	s := l.view.segments[i]
+	l.disk.config.Logger.Warn("indexes are made anew", "path", s.name(logSuffix))
+	r := &recovery{log: l, point: math.MaxInt64, replay: math.MaxInt64, end: s.base}
+	size := s.size
+	stop, err := r.segment(i)
+	return err == nil && !stop && s.size == size && len(r.damaged) == 0
+}
+
 // within cuts a history read from the journal to what the log holds. An epoch
 // that begins at the very end stays: it has written nothing yet.
 func (e epochs) within(start, end offsets.Offset) epochs {
@@ -203,6 +233,7 @@ type recovery struct {
 	replay  offsets.Offset // producers are applied from here on
 	now     int64
 	end     offsets.Offset
+	limit   offsets.Offset // base of the next segment
 	epochs  epochs
 	damaged []damage
 }
@@ -227,7 +258,7 @@ func (l *Log) recover(f found, point offsets.Offset, all bool) error {
 	}
 	for i := range first { // the walk trusts what is older, but not a lost index
 		s := l.view.segments[i]
-		if s.size > 0 && !f.indexed[s.base] {
+		if !f.indexed(s) {
 			first = i
 			break
 		}
@@ -272,6 +303,9 @@ func (r *recovery) segment(i int) (stop bool, err error) {
 	}
 	defer s.data.release()
 	last := i == len(l.view.segments)-1
+	if r.limit = math.MaxInt64; !last {
+		r.limit = l.view.segments[i+1].base
+	}
 	size := s.size
 	s.size, s.maxTime, s.indexDone = 0, record.NoTimestamp, false
 	scan := newScanner(f, size, scanChunk)
@@ -327,8 +361,18 @@ func (r *recovery) next(scan *scanner, s *segment, pos int64) (record.Batch, err
 	if err != nil {
 		return nil, err
 	}
-	if b.BaseOffset() < r.end || int64(b.LastOffset()-s.base) > int64(1)<<31-1 {
+	if b.BaseOffset() < r.end || b.LastOffset()-s.base > math.MaxInt32 {
 		return nil, errBackward
+	}
+	if b.BaseOffset() > r.end { // a gap, or an offset gone wrong: no CRC is over it
+		last := b.LastOffset()
+		follow, err := scan.header(pos + int64(b.Size()))
+		if err == nil && follow.BaseOffset() <= last || last >= r.limit {
+			return nil, errBackward
+		}
+		if b, err = scan.header(pos); err != nil {
+			return nil, err
+		}
 	}
 	if b.LastOffset() < r.point && !b.IsControl() {
 		return b, nil
