@@ -14,7 +14,7 @@
 //	job/NAME         {"v":1,"name","text","path","by","at","generation","since","paused","pause_reason"}
 //	                 text is the job file as it was applied, byte for byte; ticks after since are due
 //	tick/JOB/TIME    {"v":1,"job","tick","from","merged","runs","at","why"}
-//	                 TIME is the tick, RFC 3339, UTC; from and merged: the earlier ticks this one stands for
+//	                 TIME is the tick as 20261129T140000Z; from and merged: the earlier ticks this one stands for
 //	run/ID           {"v":1,"run","job","status","plan","rows","quarantined","skipped","files","bytes",
 //	                  "ranges","hours","dataset","topic","tick","up_to","kind","seq","by","reason","hint",
 //	                  "exit_code","attempt","accept_bad","accept_gap","not_before","queued","started",

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"sawlog/loader"
 )
 
 // recordVersion is the version of the journal's records.
@@ -44,7 +46,16 @@ type entry struct {
 
 func jobEntry(j Job) entry { j.V = recordVersion; return entry{"job/" + j.Name, &j} }
 
-func runEntry(r *Run) entry { r.V = recordVersion; return entry{"run/" + r.Run, r} }
+func runEntry(r *Run) entry {
+	r.V = recordVersion
+	if r.Ranges == nil {
+		r.Ranges = []loader.OutcomeRange{}
+	}
+	if r.Hours == nil {
+		r.Hours = []loader.OutcomeHour{}
+	}
+	return entry{"run/" + r.Run, r}
+}
 
 func tickEntry(t *Tick) entry {
 	t.V = recordVersion
