@@ -6,7 +6,6 @@ import (
 	"io/fs"
 	"log/slog"
 	"os"
-	"runtime/debug"
 	"sync"
 	"syscall"
 	"time"
@@ -122,8 +121,8 @@ func damaged(err error) bool {
 }
 
 // open checks the file and opens it for writing.
-func (s *Store) open() error {
-	applied, err := s.check()
+func (s *Store) open() (err error) {
+	applied, err := checkFile(s.c.Path)
 	if err != nil {
 		return err
 	}
@@ -131,52 +130,14 @@ func (s *Store) open() error {
 	if err != nil {
 		return err
 	}
-	if db, err = s.compact(db); err != nil {
-		return errors.Join(err, db.Close())
+	if db, err = s.compact(db); err == nil {
+		err = db.Update(markFormat)
 	}
-	if err := db.Update(markFormat); err != nil {
+	if err != nil {
 		return errors.Join(err, db.Close())
 	}
 	s.db, s.applied = db, applied
 	return nil
-}
-
-// check reads every row of an existing file before it is opened for writing,
-// and gives the positions it was applied to.
-//
-// It has to come first: opening for writing makes bbolt look for the free pages
-// of the file, and what it finds wrong then it reports by a panic on a goroutine
-// of its own, which nobody can recover. Read-only it looks for none; what it
-// finds wrong on the way, and pages that are not there (a fault of the memory
-// map), are panics of this goroutine. Pages used twice show as keys out of order.
-func (s *Store) check() (applied map[int32]Position, err error) {
-	applied = map[int32]Position{}
-	info, err := os.Stat(s.c.Path)
-	if errors.Is(err, fs.ErrNotExist) || err == nil && info.Size() == 0 {
-		return applied, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
-	var db *bolt.DB
-	defer func() {
-		if p := recover(); p != nil {
-			err = fmt.Errorf("unreadable pages: %v", p)
-		}
-		if db != nil {
-			err = errors.Join(err, db.Close())
-		}
-	}()
-	if db, err = bolt.Open(s.c.Path, 0o600, &bolt.Options{Timeout: s.c.Timeout, ReadOnly: true}); err != nil {
-		return nil, err
-	}
-	tx, err := db.Begin(false)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, tx.Rollback()) }()
-	return applied, walk(tx, applied)
 }
 
 func (s *Store) openBolt(path string) (*bolt.DB, error) {

@@ -28,7 +28,6 @@
 package offsets
 
 import (
-	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -142,36 +141,7 @@ func markFormat(tx *bolt.Tx) error {
 	return b.Put(formatRow, []byte{storeFormat})
 }
 
-// walk reads every row of every partition, collecting the applied positions.
-func walk(tx *bolt.Tx, applied map[int32]Position) error {
-	return tx.ForEach(func(name []byte, b *bolt.Bucket) error {
-		if string(name) == string(metaBucket) {
-			if have := b.Get(formatRow); len(have) != 1 || have[0] != storeFormat {
-				return fmt.Errorf("format %x: %w", have, errRow)
-			}
-			return nil
-		}
-		if len(name) != 4 {
-			return fmt.Errorf("bucket %x: %w", name, errRow)
-		}
-		partition := int32(binary.BigEndian.Uint32(name))
-		var before []byte
-		return b.ForEach(func(k, v []byte) error {
-			if err := checkRow(k, v); err != nil {
-				return fmt.Errorf("partition %d, key %x: %w", partition, k, err)
-			}
-			if before != nil && bytes.Compare(before, k) >= 0 {
-				return fmt.Errorf("partition %d, key %x after %x: %w", partition, k, before, errRow)
-			}
-			before = k
-			if k[0] == rowApplied {
-				applied[partition], _ = decodePosition(v) // checked just above
-			}
-			return nil
-		})
-	})
-}
-
+// checkRow tells whether a row is one of those drawn above.
 func checkRow(k, v []byte) error {
 	if len(k) == 0 {
 		return errRow
