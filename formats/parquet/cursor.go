@@ -1,32 +1,31 @@
 package parquet
 
 import (
-	"encoding/base64"
-	"encoding/hex"
-	"encoding/json"
+	"encoding/binary"
+	"errors"
 	"fmt"
-	"math"
-	"math/big"
-	"strconv"
-	"time"
-
-	"github.com/apache/arrow/go/v15/parquet"
-	"github.com/apache/arrow/go/v15/parquet/file"
-	"github.com/apache/arrow/go/v15/parquet/schema"
 )
 
-// cursorLevels is how many levels a cursor reads at a time.
-const cursorLevels = 1024
-
-// cursor reads one column of a row group entry by entry.
+// cursor reads one column chunk entry by entry, page by page.
 type cursor struct {
-	column   file.ColumnChunkReader
-	leaf     *schema.Column
+	leaf     *node
+	codec    int64
+	data     []byte // pages that are left
+	left     int64  // entries in them
+	dict     [][]byte
 	def, rep []int16
 	at       int
-	texts    [][]byte // values of this batch as JSON
+	texts    [][]byte // values of this page as JSON
 	value    int
 }
+
+var errShort = errors.New("the column ends early")
+
+// errPage is a page that does not read.
+var errPage = errors.New("malformed page")
+
+// maxPage bounds the bytes and the entries of a page that is read.
+const maxPage = 1 << 28
 
 // fill makes sure that there is an entry.
 func (c *cursor) fill() error {
@@ -39,169 +38,241 @@ func (c *cursor) fill() error {
 
 // more says whether there is another entry, reading on if need be.
 func (c *cursor) more() (bool, error) {
-	if c.at < len(c.def) {
-		return true, nil
-	}
-	c.def, c.rep = make([]int16, cursorLevels), make([]int16, cursorLevels)
-	c.at, c.value, c.texts = 0, 0, c.texts[:0]
-	n, err := c.batch()
-	if err != nil {
-		return false, err
-	}
-	c.def, c.rep = c.def[:n], c.rep[:n]
-	present := 0
-	for _, d := range c.def {
-		if d == c.leaf.MaxDefinitionLevel() {
-			present++
+	for c.at == len(c.def) {
+		if c.left == 0 {
+			return false, nil
+		}
+		if err := c.page(); err != nil {
+			return false, err
 		}
 	}
-	if present != len(c.texts) {
-		return false, fmt.Errorf("%d values for %d entries", len(c.texts), present)
-	}
-	return n > 0, nil
+	return true, nil
 }
 
 // take appends the value of the next entry, or null.
-func (c *cursor) take(dst []byte, def int16) []byte {
+func (c *cursor) take(dst []byte, def int16) ([]byte, error) {
 	here := c.def[c.at]
 	c.at++
 	if here < def {
-		return append(dst, "null"...)
+		return append(dst, "null"...), nil
+	}
+	if c.value == len(c.texts) {
+		return dst, errShort
 	}
 	c.value++
-	return append(dst, c.texts[c.value-1]...)
+	return append(dst, c.texts[c.value-1]...), nil
 }
 
-// batch reads the next levels and values.
-func (c *cursor) batch() (n int64, err error) {
-	switch r := c.column.(type) {
-	case *file.BooleanColumnChunkReader:
-		return readValues(c, r.ReadBatch, strconv.AppendBool)
-	case *file.Int32ColumnChunkReader:
-		return readValues(c, r.ReadBatch, func(b []byte, v int32) []byte { return c.integer(b, int64(v)) })
-	case *file.Int64ColumnChunkReader:
-		return readValues(c, r.ReadBatch, c.integer)
-	case *file.Float32ColumnChunkReader:
-		return readValues(c, r.ReadBatch, func(b []byte, v float32) []byte { return appendFloat(b, float64(v), 32) })
-	case *file.Float64ColumnChunkReader:
-		return readValues(c, r.ReadBatch, func(b []byte, v float64) []byte { return appendFloat(b, v, 64) })
-	case *file.ByteArrayColumnChunkReader:
-		return readValues(c, r.ReadBatch, func(b []byte, v parquet.ByteArray) []byte { return c.binary(b, v) })
-	case *file.FixedLenByteArrayColumnChunkReader:
-		return readValues(c, r.ReadBatch, func(b []byte, v parquet.FixedLenByteArray) []byte { return c.binary(b, v) })
+// Field ids of a page header, and the page types and encodings we write.
+const (
+	pageTypeID, pageSizeID, pageCompressedID          = 1, 2, 3
+	pageDataID, pageDictID                            = 5, 7
+	pageValuesID, pageEncodingID                      = 1, 2
+	pageData, pageDict                                = 0, 2
+	encodingPlain, encodingPlainDict, encodingRLEDict = 0, 2, 8
+)
+
+// page reads the next page: a dictionary, or entries.
+func (c *cursor) page() error {
+	r := tReader{b: c.data}
+	head := r.value(tStruct, 0)
+	if r.err != nil {
+		return r.err
+	}
+	size, packed := head.int(pageSizeID), head.int(pageCompressedID)
+	if size < 0 || size > maxPage || packed < 0 || packed > int64(len(r.b)) {
+		return fmt.Errorf("%w: %d bytes", errPage, size)
+	}
+	raw, err := decompress(c.codec, r.b[:packed], int(size))
+	if err != nil {
+		return err
+	}
+	c.data = r.b[packed:]
+	switch head.int(pageTypeID) {
+	case pageDict:
+		dict := head.get(pageDictID)
+		if c.dict != nil || dict == nil {
+			return errPage
+		}
+		c.dict, err = c.plain(raw, dict.int(pageValuesID))
+		return err
+	case pageData:
+		page := head.get(pageDataID)
+		n := page.int(pageValuesID)
+		if page == nil || n <= 0 || n > c.left || n > maxPage {
+			return fmt.Errorf("%w: %d values", errPage, n)
+		}
+		c.left -= n
+		return c.entries(raw, int(n), page.int(pageEncodingID))
 	default:
-		return 0, fmt.Errorf("values of type %s are not read", c.leaf.PhysicalType())
+		return fmt.Errorf("%w: type %d is not read", errPage, head.int(pageTypeID))
 	}
 }
 
-func readValues[T any](c *cursor, read func(int64, []T, []int16, []int16) (int64, int, error), text func([]byte, T) []byte) (int64, error) {
-	values := make([]T, cursorLevels)
-	var total int64
-	for total == 0 && c.column.HasNext() {
-		n, got, err := read(cursorLevels, values, c.def, c.rep)
-		if err != nil {
-			return 0, err
+// entries reads the levels and values of a data page.
+func (c *cursor) entries(b []byte, n int, encoding int64) (err error) {
+	c.at, c.value = 0, 0
+	maxRep := c.leaf.rep
+	if c.rep, b, err = levels(c.rep[:0], b, n, maxRep); err != nil {
+		return err
+	}
+	if c.def, b, err = levels(c.def[:0], b, n, c.leaf.def); err != nil {
+		return err
+	}
+	present := int64(0)
+	for _, d := range c.def {
+		if d == c.leaf.def {
+			present++
 		}
-		for _, v := range values[:got] {
-			c.texts = append(c.texts, text(nil, v))
-		}
-		if total = n; n == 0 && got == 0 {
-			return 0, errShort
-		}
 	}
-	if c.leaf.MaxDefinitionLevel() == 0 {
-		clear(c.def)
-	}
-	if c.leaf.MaxRepetitionLevel() == 0 {
-		clear(c.rep)
-	}
-	return total, c.column.Err()
-}
-
-// integer is an integer column's value by its logical type.
-func (c *cursor) integer(b []byte, v int64) []byte {
-	switch l := c.leaf.LogicalType().(type) {
-	case schema.DateLogicalType, *schema.DateLogicalType:
-		return time.Unix(v*86400, 0).UTC().AppendFormat(b, `"2006-01-02"`)
-	case schema.DecimalLogicalType:
-		return appendDecimal(b, big.NewInt(v), int(l.Scale()))
-	case *schema.DecimalLogicalType:
-		return appendDecimal(b, big.NewInt(v), int(l.Scale()))
-	case schema.TimestampLogicalType:
-		return appendTime(b, v, &l)
-	case *schema.TimestampLogicalType:
-		return appendTime(b, v, l)
-	}
-	return strconv.AppendInt(b, v, 10)
-}
-
-func appendTime(b []byte, v int64, l *schema.TimestampLogicalType) []byte {
-	var at time.Time
-	layout := "2006-01-02T15:04:05"
-	switch l.TimeUnit() {
-	case schema.TimeUnitMillis:
-		at, layout = time.UnixMilli(v), layout+".000"
-	case schema.TimeUnitMicros:
-		at, layout = time.UnixMicro(v), layout+".000000"
+	switch encoding {
+	case encodingPlain:
+		c.texts, err = c.plain(b, present)
+		return err
+	case encodingPlainDict, encodingRLEDict:
+		return c.indexes(b, int(present))
 	default:
-		at, layout = time.Unix(0, v), layout+".000000000"
+		return fmt.Errorf("%w: encoding %d is not read", errPage, encoding)
 	}
-	if l.IsAdjustedToUTC() {
-		layout += "Z"
-	}
-	return at.UTC().AppendFormat(b, `"`+layout+`"`)
 }
 
-func appendDecimal(b []byte, v *big.Int, scale int) []byte {
-	text := new(big.Int).Abs(v).String()
-	if v.Sign() < 0 {
-		b = append(b, '-')
-	}
-	if scale == 0 {
-		return append(b, text...)
-	}
-	for len(text) <= scale {
-		text = "0" + text
-	}
-	b = append(b, text[:len(text)-scale]...)
-	return append(append(b, '.'), text[len(text)-scale:]...)
-}
-
-func appendFloat(b []byte, v float64, bits int) []byte {
-	if math.IsNaN(v) || math.IsInf(v, 0) {
-		return strconv.AppendQuote(b, strconv.FormatFloat(v, 'g', -1, bits))
-	}
-	return strconv.AppendFloat(b, v, 'g', -1, bits)
-}
-
-// binary is a byte value by its logical type; plain bytes are in base64.
-func (c *cursor) binary(b, v []byte) []byte {
-	switch l := c.leaf.LogicalType().(type) {
-	case schema.StringLogicalType, *schema.StringLogicalType:
-		quoted, _ := json.Marshal(string(v)) // a string always marshals
-		return append(b, quoted...)
-	case schema.JSONLogicalType, *schema.JSONLogicalType:
-		if json.Valid(v) {
-			return append(b, v...)
+// levels reads n levels of at most limit from the front of a page.
+func levels(dst []int16, b []byte, n int, limit int16) ([]int16, []byte, error) {
+	if limit == 0 {
+		for range n {
+			dst = append(dst, 0)
 		}
-	case schema.UUIDLogicalType, *schema.UUIDLogicalType:
-		if len(v) == 16 {
-			h := hex.EncodeToString(v)
-			return strconv.AppendQuote(b, h[:8]+"-"+h[8:12]+"-"+h[12:16]+"-"+h[16:20]+"-"+h[20:])
-		}
-	case schema.DecimalLogicalType:
-		return appendDecimal(b, signed(v), int(l.Scale()))
-	case *schema.DecimalLogicalType:
-		return appendDecimal(b, signed(v), int(l.Scale()))
+		return dst, b, nil
 	}
-	return strconv.AppendQuote(b, base64.StdEncoding.EncodeToString(v))
+	if len(b) < 4 || uint64(binary.LittleEndian.Uint32(b)) > uint64(len(b)-4) {
+		return dst, b, errPage
+	}
+	size := binary.LittleEndian.Uint32(b)
+	width := 0
+	for 1<<width <= int(limit) {
+		width++
+	}
+	err := hybrid(b[4:4+size], width, n, func(v uint32) error {
+		if v > uint32(limit) {
+			return errPage
+		}
+		dst = append(dst, int16(v))
+		return nil
+	})
+	return dst, b[4+size:], err
 }
 
-// signed reads big-endian two's complement.
-func signed(v []byte) *big.Int {
-	n := new(big.Int).SetBytes(v)
-	if len(v) > 0 && v[0] >= 0x80 {
-		n.Sub(n, new(big.Int).Lsh(big.NewInt(1), uint(8*len(v))))
+// indexes reads n dictionary indexes.
+func (c *cursor) indexes(b []byte, n int) error {
+	c.texts = c.texts[:0]
+	if n == 0 {
+		return nil
 	}
-	return n
+	if len(b) == 0 || b[0] > 32 {
+		return errPage
+	}
+	return hybrid(b[1:], int(b[0]), n, func(v uint32) error {
+		if v >= uint32(len(c.dict)) {
+			return fmt.Errorf("%w: index %d in a dictionary of %d", errPage, v, len(c.dict))
+		}
+		c.texts = append(c.texts, c.dict[v])
+		return nil
+	})
+}
+
+// hybrid reads n values of Parquet's hybrid of run lengths and bit packing.
+func hybrid(b []byte, width, n int, give func(uint32) error) error {
+	for n > 0 {
+		head, used := binary.Uvarint(b)
+		if used <= 0 || head>>1 == 0 {
+			return errPage
+		}
+		b = b[used:]
+		if head&1 == 0 {
+			size := (width + 7) / 8
+			if len(b) < size {
+				return errPage
+			}
+			v := uint32(0)
+			for i := range size {
+				v |= uint32(b[i]) << (8 * i)
+			}
+			b = b[size:]
+			for range min(head>>1, uint64(n)) {
+				if err := give(v); err != nil {
+					return err
+				}
+				n--
+			}
+			continue
+		}
+		groups := head >> 1
+		if groups > uint64(len(b)) && width > 0 || groups > maxPage {
+			return errPage
+		}
+		packed := b[:min(int(groups)*width, len(b))] // the last group may be cut
+		b = b[len(packed):]
+		count := min(int(groups)*8, n)
+		if len(packed)*8 < count*width {
+			return errPage
+		}
+		for i := range count {
+			v := uint64(0)
+			for bit := i * width; bit < (i+1)*width; bit++ {
+				v |= uint64(packed[bit/8]>>(bit%8)&1) << (bit - i*width)
+			}
+			if err := give(uint32(v)); err != nil {
+				return err
+			}
+			n--
+		}
+	}
+	return nil
+}
+
+// plain reads n values in PLAIN encoding as JSON texts.
+func (c *cursor) plain(b []byte, n int64) ([][]byte, error) {
+	size := int64(0)
+	switch c.leaf.physical {
+	case physicalBool:
+		if n < 0 || (n+7)/8 > int64(len(b)) {
+			return nil, errPage
+		}
+		out := make([][]byte, n)
+		for i := range out {
+			out[i] = []byte("false")
+			if b[i/8]>>(i%8)&1 == 1 {
+				out[i] = []byte("true")
+			}
+		}
+		return out, nil
+	case physicalInt32, physicalFloat:
+		size = 4
+	case physicalInt64, physicalDouble:
+		size = 8
+	case physicalFixed:
+		size = int64(c.leaf.width)
+	case physicalBytes:
+		size = 4 // at least
+	}
+	if size <= 0 || n < 0 || n > int64(len(b))/size {
+		return nil, fmt.Errorf("%w: %d values in %d bytes", errPage, n, len(b))
+	}
+	out := make([][]byte, n)
+	for i := range out {
+		end := size
+		if c.leaf.physical == physicalBytes {
+			if len(b) < 4 {
+				return nil, errPage
+			}
+			end = int64(binary.LittleEndian.Uint32(b))
+			b = b[4:]
+		}
+		if end > int64(len(b)) {
+			return nil, errPage
+		}
+		out[i] = c.leaf.text(nil, b[:end])
+		b = b[end:]
+	}
+	return out, nil
 }

@@ -24,7 +24,7 @@ const (
 	groupColumnsID, groupBytesID, groupRowsID                               = 1, 2, 3
 	groupOffsetID, groupCompressedID                                        = 5, 6
 	chunkOffsetID, chunkMetadataID                                          = 2, 3
-	columnEncodingsID, columnValuesID                                       = 2, 5
+	columnEncodingsID, columnCodecID, columnValuesID                        = 2, 4, 5
 	columnUncompressedID, columnCompressedID                                = 6, 7
 	columnDataPageID, columnDictPageID                                      = 9, 11
 	columnStatisticsID, columnEncodingStatsID                               = 12, 13

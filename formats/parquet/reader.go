@@ -7,16 +7,17 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/apache/arrow/go/v15/parquet/file"
-	"github.com/apache/arrow/go/v15/parquet/schema"
+	"sawlog/formats"
 )
 
-// Reader reads a file. It is for our own files and says what is wrong with
-// damaged ones; it is no defence against files made to harm.
+// Reader reads a file. It shares no code with the writer's encoders and is
+// safe against damaged files: arrow v15's reader hangs on some.
 type Reader struct {
-	file   *file.Reader
-	groups []RowGroup
-	nodes  []*node // top-level columns
+	file    io.ReaderAt
+	footer  *tValue
+	groups  []RowGroup
+	columns []*node // top-level columns
+	leaves  []*node
 }
 
 // RowGroup describes one row group.
@@ -32,79 +33,75 @@ const maxFooter = 256 << 20
 // Open reads the footer of a file of size bytes.
 func Open(r io.ReaderAt, size int64) (out *Reader, err error) {
 	defer recovered(&err)
-	groups, err := checkFooter(r, size)
-	if err != nil {
-		return nil, err
-	}
-	f, err := file.NewParquetReader(io.NewSectionReader(r, 0, size))
+	footer, end, err := readFooter(r, size)
 	if err != nil {
 		return nil, fmt.Errorf("parquet: %w", err)
 	}
-	out = &Reader{file: f, groups: groups}
-	root := f.MetaData().Schema.Root()
-	leaf := 0
-	for i := range root.NumFields() {
-		n, err := newNode(root.Field(i), &leaf, 0, 0)
-		if err != nil {
-			return nil, fmt.Errorf("parquet: column %q: %w", root.Field(i).Name(), err)
-		}
-		out.nodes = append(out.nodes, n)
+	out = &Reader{file: r, footer: footer}
+	elements := footer.get(fileSchemaID)
+	if elements == nil {
+		return nil, fmt.Errorf("parquet: %w: no schema", errThrift)
 	}
-	if leaf != f.MetaData().Schema.NumColumns() {
-		return nil, fmt.Errorf("parquet: schema has %d leaves, found %d", f.MetaData().Schema.NumColumns(), leaf)
-	}
-	return out, nil
-}
-
-// checkFooter reads the footer with our own reader and refuses one whose
-// numbers do not fit the file, before arrow allocates by them.
-func checkFooter(r io.ReaderAt, size int64) ([]RowGroup, error) {
-	if size < int64(2*len(magic)+4) {
-		return nil, fmt.Errorf("parquet: %d bytes are too few for a file", size)
-	}
-	var tail [8]byte
-	if _, err := r.ReadAt(tail[:], size-8); err != nil && err != io.EOF {
-		return nil, fmt.Errorf("parquet: reading the footer: %w", err)
-	}
-	if string(tail[4:]) != magic {
-		return nil, fmt.Errorf("parquet: the file does not end in %s: cut off or no Parquet file", magic)
-	}
-	n := int64(binary.LittleEndian.Uint32(tail[:]))
-	if n > size-8-int64(len(magic)) || n > maxFooter {
-		return nil, fmt.Errorf("parquet: footer of %d bytes in a file of %d", n, size)
-	}
-	raw := make([]byte, n)
-	if _, err := r.ReadAt(raw, size-8-n); err != nil && err != io.EOF {
-		return nil, fmt.Errorf("parquet: reading the footer: %w", err)
-	}
-	footer, err := parseThrift(raw)
-	if err != nil {
+	schema := schemaReader{elements: elements.list}
+	if out.columns, err = schema.columns(); err != nil {
 		return nil, fmt.Errorf("parquet: %w", err)
 	}
-	end := size - 8 - n
-	var groups []RowGroup
+	out.leaves = schema.leaves
 	var rows int64
 	if listed := footer.get(fileGroupsID); listed != nil {
 		for i := range listed.list {
-			g, err := checkGroup(&listed.list[i], end)
+			g, err := checkGroup(&listed.list[i], len(out.leaves), end)
 			if err != nil {
 				return nil, fmt.Errorf("parquet: row group %d: %w", i, err)
 			}
-			groups = append(groups, g)
+			out.groups = append(out.groups, g)
 			rows += g.Rows
 		}
 	}
 	if got := footer.int(fileRowsID); got != rows {
 		return nil, fmt.Errorf("parquet: footer has %d rows, its row groups %d", got, rows)
 	}
-	return groups, nil
+	return out, nil
+}
+
+// readFooter reads the footer and says where the data before it ends.
+func readFooter(r io.ReaderAt, size int64) (footer *tValue, end int64, err error) {
+	if size < int64(2*len(magic)+4) {
+		return nil, 0, fmt.Errorf("%d bytes are too few for a file", size)
+	}
+	var tail [8]byte
+	if err := readAt(r, tail[:], size-8); err != nil {
+		return nil, 0, err
+	}
+	if string(tail[4:]) != magic {
+		return nil, 0, fmt.Errorf("the file does not end in %s: cut off or no Parquet file", magic)
+	}
+	n := int64(binary.LittleEndian.Uint32(tail[:]))
+	if n > size-8-int64(len(magic)) || n > maxFooter {
+		return nil, 0, fmt.Errorf("footer of %d bytes in a file of %d", n, size)
+	}
+	raw := make([]byte, n)
+	if err := readAt(r, raw, size-8-n); err != nil {
+		return nil, 0, err
+	}
+	footer, err = parseThrift(raw)
+	return footer, size - 8 - n, err
+}
+
+// readAt fills b from a position.
+func readAt(r io.ReaderAt, b []byte, at int64) error {
+	n, err := r.ReadAt(b, at)
+	if n == len(b) {
+		return nil
+	}
+	return fmt.Errorf("reading %d bytes at %d: %w", len(b), at, err)
 }
 
 // checkGroup checks that the column chunks of a row group lie before end.
-func checkGroup(group *tValue, end int64) (RowGroup, error) {
+func checkGroup(group *tValue, leaves int, end int64) (RowGroup, error) {
 	g := RowGroup{Rows: group.int(groupRowsID), Bytes: group.int(groupBytesID)}
 	columns := group.get(groupColumnsID)
-	if columns == nil || g.Rows < 0 || g.Bytes < 0 {
+	if columns == nil || len(columns.list) != leaves || g.Rows < 0 || g.Bytes < 0 {
 		return g, errThrift
 	}
 	for i := range columns.list {
@@ -112,11 +109,7 @@ func checkGroup(group *tValue, end int64) (RowGroup, error) {
 		if column == nil {
 			return g, errThrift
 		}
-		first := column.int(columnDataPageID)
-		if dict := column.int(columnDictPageID); dict > 0 {
-			first = min(first, dict)
-		}
-		size := column.int(columnCompressedID)
+		first, size := chunkBounds(column)
 		if first < int64(len(magic)) || size < 0 || first > end || size > end-first || column.int(columnUncompressedID) < 0 ||
 			column.int(columnValuesID) < 0 {
 			return g, fmt.Errorf("column %d lies outside the file", i)
@@ -127,27 +120,45 @@ func checkGroup(group *tValue, end int64) (RowGroup, error) {
 }
 
 // Rows is the number of rows.
-func (r *Reader) Rows() int64 { return r.file.NumRows() }
+func (r *Reader) Rows() int64 { return r.footer.int(fileRowsID) }
 
-// Schema is the file's own schema as text.
+// Schema is the file's schema as text: a line "name type" for each column.
 func (r *Reader) Schema() string {
 	var b strings.Builder
-	schema.PrintSchema(r.file.MetaData().Schema.Root(), &b, 2)
+	for _, n := range r.columns {
+		fmt.Fprintf(&b, "%s %s\n", n.name, n.t)
+	}
 	return b.String()
+}
+
+// Types are the types of the top-level columns, in the order of Columns.
+func (r *Reader) Types() []*formats.Type {
+	types := make([]*formats.Type, len(r.columns))
+	for i, n := range r.columns {
+		types[i] = n.t
+	}
+	return types
 }
 
 // RowGroups lists the row groups.
 func (r *Reader) RowGroups() []RowGroup { return slices.Clone(r.groups) }
 
 // CreatedBy names the program that wrote the file.
-func (r *Reader) CreatedBy() string { return r.file.MetaData().GetCreatedBy() }
+func (r *Reader) CreatedBy() string {
+	if by := r.footer.get(fileCreatedByID); by != nil {
+		return string(by.bytes)
+	}
+	return ""
+}
 
 // Metadata is the key-value metadata of the file.
 func (r *Reader) Metadata() map[string]string {
 	out := map[string]string{}
-	for _, pair := range r.file.MetaData().KeyValueMetadata() {
-		if pair.Value != nil {
-			out[pair.Key] = *pair.Value
+	if pairs := r.footer.get(fileMetadataID); pairs != nil {
+		for i := range pairs.list {
+			if key, value := pairs.list[i].get(1), pairs.list[i].get(2); key != nil && value != nil {
+				out[string(key.bytes)] = string(value.bytes)
+			}
 		}
 	}
 	return out
@@ -155,8 +166,8 @@ func (r *Reader) Metadata() map[string]string {
 
 // Columns are the names of the top-level columns.
 func (r *Reader) Columns() []string {
-	names := make([]string, len(r.nodes))
-	for i, n := range r.nodes {
+	names := make([]string, len(r.columns))
+	for i, n := range r.columns {
 		names[i] = n.name
 	}
 	return names
@@ -167,15 +178,15 @@ func (r *Reader) Columns() []string {
 // row's slices are valid during the call only.
 func (r *Reader) Read(columns []string, from, n int64, fn func(row [][]byte) error) (err error) {
 	defer recovered(&err)
-	chosen := r.nodes
+	chosen := r.columns
 	if columns != nil {
 		chosen = nil
 		for _, name := range columns {
-			at := slices.IndexFunc(r.nodes, func(n *node) bool { return n.name == name })
+			at := slices.IndexFunc(r.columns, func(n *node) bool { return n.name == name })
 			if at < 0 {
 				return fmt.Errorf("parquet: no column %q", name)
 			}
-			chosen = append(chosen, r.nodes[at])
+			chosen = append(chosen, r.columns[at])
 		}
 	}
 	if from < 0 {
@@ -199,15 +210,18 @@ func (r *Reader) Read(columns []string, from, n int64, fn func(row [][]byte) err
 
 // readGroup reads rows [from, to) of a row group; from may be negative.
 func (r *Reader) readGroup(group int, chosen []*node, from, to int64, fn func(row [][]byte) error) error {
-	rg := r.file.RowGroup(group)
-	cursors := make(map[int]*cursor)
+	chunks := r.footer.get(fileGroupsID).list[group].get(groupColumnsID).list
+	cursors := make([]*cursor, len(r.leaves))
 	for _, n := range chosen {
 		for leaf := n.lo; leaf < n.hi; leaf++ {
-			column, err := rg.Column(leaf)
-			if err != nil {
+			column := chunks[leaf].get(chunkMetadataID)
+			c := &cursor{leaf: r.leaves[leaf], codec: column.int(columnCodecID), left: column.int(columnValuesID)}
+			first, size := chunkBounds(column)
+			c.data = make([]byte, size)
+			if err := readAt(r.file, c.data, first); err != nil {
 				return err
 			}
-			cursors[leaf] = &cursor{column: column, leaf: r.file.MetaData().Schema.Column(leaf)}
+			cursors[leaf] = c
 		}
 	}
 	row := make([][]byte, len(chosen))
@@ -225,4 +239,13 @@ func (r *Reader) readGroup(group int, chosen []*node, from, to int64, fn func(ro
 		}
 	}
 	return nil
+}
+
+// chunkBounds says where a column chunk starts and how long it is.
+func chunkBounds(column *tValue) (first, size int64) {
+	first = column.int(columnDataPageID)
+	if dict := column.int(columnDictPageID); dict > 0 {
+		first = min(first, dict)
+	}
+	return first, column.int(columnCompressedID)
 }

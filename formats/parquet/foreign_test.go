@@ -1,0 +1,98 @@
+package parquet
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	"sawlog/formats"
+)
+
+// foreign runs a foreign reader on a file.
+func foreign(t *testing.T, out any, args ...string) {
+	t.Helper()
+	python, err := exec.LookPath("python3")
+	if err == nil {
+		err = exec.Command(python, "-c", "import duckdb, pyarrow.parquet").Run()
+	}
+	if err != nil {
+		missing(t, "python3 with duckdb and pyarrow", err)
+	}
+	cmd := exec.Command(python, append([]string{filepath.Join("testdata", "read.py")}, args...)...)
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	text, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("%s: %v\n%s", args, err, stderr.String())
+	}
+	if err := json.Unmarshal(text, out); err != nil {
+		t.Fatalf("%s: %v", args, err)
+	}
+}
+
+// missing skips a test that lacks something, loudly, or fails it where all
+// must run.
+func missing(t *testing.T, what string, err error) {
+	t.Helper()
+	if os.Getenv("SAWLOG_TEST_REQUIRE") == "all" {
+		t.Fatalf("%s is missing: %v", what, err)
+	}
+	t.Skipf("skipped: %s is missing: %v", what, err)
+}
+
+// foreignFile is what read.py prints.
+type foreignFile struct {
+	Rows       []map[string]any  `json:"rows"`
+	Schema     map[string]string `json:"schema"`
+	Stats      [][]any           `json:"stats"`
+	GroupBytes [][]int64         `json:"group_bytes"`
+}
+
+// decode decodes JSON values into new columns.
+func decode(t *testing.T, s *formats.Schema, o formats.Options, values ...string) *formats.Columns {
+	t.Helper()
+	d, err := formats.NewDecoder(s, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := formats.NewColumns(s)
+	for i, v := range values {
+		m := formats.Message{Topic: "t", Partition: 1, Offset: int64(i), Timestamp: 1000, Value: []byte(v)}
+		if _, err := d.Append(c, &m); err != nil {
+			t.Fatalf("value %d: %v", i, err)
+		}
+	}
+	return c
+}
+
+// writeFile writes batches as a file.
+func writeFile(t *testing.T, s *formats.Schema, o Options, batches ...*formats.Columns) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "out.parquet")
+	f, err := os.Create(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w, err := NewWriter(f, s, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range batches {
+		if err := w.Write(c); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := errors.Join(w.Close(), f.Close()); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// recordTime is the options of JSON whose time is the record's own.
+func recordTime() formats.Options {
+	return formats.Options{Value: "json", Time: formats.TimeOptions{Field: []string{"_timestamp"}, Zone: "UTC"}}
+}

@@ -1,0 +1,92 @@
+"""Reads Parquet files with a foreign reader and prints them as JSON.
+
+usage: read.py duckdb|pyarrow FILE [PREDICATE]
+Prints one JSON object: "rows" = list of rows as objects, "schema" = column -> type text,
+and for pyarrow "stats" = per row group and leaf [path, null_count, has_distinct, min, max].
+With a PREDICATE (SQL, duckdb only) "rows" is {"count": n}.
+"""
+import base64
+import datetime
+import decimal
+import json
+import sys
+import uuid
+
+
+def plain(v):
+    if isinstance(v, bytes):
+        return "b64:" + base64.b64encode(v).decode()
+    if isinstance(v, (datetime.datetime, datetime.date, decimal.Decimal, uuid.UUID)):
+        return str(v)
+    if isinstance(v, dict):
+        return {k: plain(x) for k, x in v.items()}
+    if isinstance(v, list):
+        if v and all(isinstance(x, tuple) and len(x) == 2 for x in v):
+            return {"map": [[plain(k), plain(x)] for k, x in v]}
+        return [plain(x) for x in v]
+    if isinstance(v, float):
+        return "f:" + repr(v)
+    return v
+
+
+def by_duckdb(path, predicate):
+    import duckdb
+
+    db = duckdb.connect()
+    db.execute("set timezone = 'UTC'")
+    if predicate:
+        n = db.execute(f"select count(*) from read_parquet('{path}') where {predicate}").fetchone()[0]
+        return {"rows": {"count": n}}
+    types = db.execute(f"describe select * from read_parquet('{path}')").fetchall()
+    # text for what Python would round or shift
+    columns = []
+    for name, kind, *_ in types:
+        q = '"' + name.replace('"', '""') + '"'
+        if kind.startswith("TIMESTAMP") or kind.startswith("DECIMAL"):
+            q = f"cast({q} as varchar) as {q}"
+        columns.append(q)
+    cursor = db.execute(f"select {', '.join(columns)} from read_parquet('{path}')")
+    names = [d[0] for d in cursor.description]
+    rows = [{n: plain(v) for n, v in zip(names, row)} for row in cursor.fetchall()]
+    return {"rows": rows, "schema": {t[0]: t[1] for t in types}}
+
+
+def by_pyarrow(path):
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    f = pq.ParquetFile(path)
+    table = f.read()
+    for i, field in enumerate(table.schema):
+        if pa.types.is_timestamp(field.type):
+            table = table.set_column(i, field.name, table.column(i).cast(pa.int64()))
+    stats = []
+    for g in range(f.metadata.num_row_groups):
+        group = f.metadata.row_group(g)
+        for c in range(group.num_columns):
+            column = group.column(c)
+            s = column.statistics
+            entry = [column.path_in_schema, None, None, None, None]
+            if s is not None:
+                entry = [column.path_in_schema, s.null_count, s.has_distinct_count, None, None]
+                if s.has_min_max:
+                    entry[3], entry[4] = plain(s.min), plain(s.max)
+            stats.append(entry)
+    group_bytes = [
+        [f.metadata.row_group(g).total_byte_size, sum(f.metadata.row_group(g).column(c).total_uncompressed_size for c in range(f.metadata.num_columns))]
+        for g in range(f.metadata.num_row_groups)
+    ]
+    return {
+        "rows": [{k: plain(v) for k, v in row.items()} for row in table.to_pylist()],
+        "schema": {field.name: str(field.type) for field in f.schema_arrow},
+        "stats": stats,
+        "group_bytes": group_bytes,
+    }
+
+
+reader, path = sys.argv[1:3]
+if reader == "duckdb":
+    out = by_duckdb(path, sys.argv[3] if len(sys.argv) > 3 else None)
+else:
+    out = by_pyarrow(path)
+json.dump(out, sys.stdout)
