@@ -13,7 +13,7 @@ import (
 	"sawlog/cmd/sawlog/output"
 )
 
-// jsonPath walks into JSON: names and indexes separated by dots; .# is a
+// jsonPath walks into JSON: names and indexes separated by dots; len is a
 // length.
 func jsonPath(raw []byte, path string) (string, error) {
 	var v any
@@ -31,7 +31,7 @@ func jsonPath(raw []byte, path string) (string, error) {
 			}
 			v = found
 		case []any:
-			if step == "#" {
+			if step == "len" {
 				v = len(at)
 				continue
 			}

@@ -251,8 +251,12 @@ func (a *app) resetGroup(ctx context.Context, k *kafka, group string, q offsets.
 	}
 	req := kmsg.NewPtrOffsetCommitRequest()
 	req.Group, req.Generation = group, -1
+	meta, err := k.metadata(ctx, q.Topic)
+	if err != nil {
+		return err
+	}
 	t := kmsg.NewOffsetCommitRequestTopic()
-	t.Topic = q.Topic
+	t.Topic, t.TopicID = q.Topic, meta.Topics[0].TopicID
 	moved := []movedOffset{}
 	for _, p := range sortedKeys(targets) {
 		part := kmsg.NewOffsetCommitRequestTopicPartition()

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
@@ -27,23 +28,25 @@ func TestScripts(t *testing.T) {
 		Dir: "testdata/script",
 		Setup: func(env *testscript.Env) error {
 			env.Setenv("NO_COLOR", "1")
+			env.Values[serverKey{}] = &running{}
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"server": serverCommand,
-			"kill":   killCommand,
+			"crash":  crashCommand,
+			"stop":   stopCommand,
 			"flip":   flipCommand,
+			"subst":  substCommand,
 			"json":   jsonCommand,
 			"code":   codeCommand,
 		},
 	})
 }
 
-// running is a server process of a script.
-type running struct {
-	cmd  *exec.Cmd
-	data string
-}
+// running is the server process of a script.
+type running struct{ cmd *exec.Cmd }
+
+type serverKey struct{}
 
 // serverCommand starts `sawlog serve`, or starts it again on the same data:
 // server [FLAG…]. It sets SAWLOG_BROKERS and SAWLOG_SERVER.
@@ -81,34 +84,30 @@ func serverCommand(ts *testscript.TestScript, neg bool, args []string) {
 	}
 	ts.Setenv("SAWLOG_BROKERS", listen)
 	ts.Setenv("SAWLOG_SERVER", "http://"+web)
-	pidFile := ts.MkAbs("server.pid")
-	ts.Check(os.WriteFile(pidFile, fmt.Appendf(nil, "%d", cmd.Process.Pid), 0o644))
+	ts.Value(serverKey{}).(*running).cmd = cmd
 	ts.Defer(func() {
 		_ = cmd.Process.Kill() // it may have ended already
 		_ = cmd.Wait()
 	})
 }
 
-// killCommand ends the server: kill [term]. Without a word it is kill -9.
-func killCommand(ts *testscript.TestScript, _ bool, args []string) {
-	signal := syscall.SIGKILL
-	if len(args) == 1 && args[0] == "term" {
-		signal = syscall.SIGTERM
+// crashCommand ends the server as kill -9 does.
+func crashCommand(ts *testscript.TestScript, _ bool, _ []string) {
+	_ = end(ts, syscall.SIGKILL) // killed is how it ended
+}
+
+// stopCommand ends the server as an operator does; it must end cleanly.
+func stopCommand(ts *testscript.TestScript, _ bool, _ []string) { ts.Check(end(ts, syscall.SIGTERM)) }
+
+func end(ts *testscript.TestScript, signal syscall.Signal) error {
+	cmd := ts.Value(serverKey{}).(*running).cmd
+	ts.Check(cmd.Process.Signal(signal))
+	late := time.AfterFunc(10*time.Second, func() { _ = cmd.Process.Kill() })
+	err := cmd.Wait()
+	if !late.Stop() {
+		ts.Fatalf("the server did not end within 10 s of the signal")
 	}
-	var pid int
-	_, err := fmt.Sscan(ts.ReadFile("server.pid"), &pid)
-	ts.Check(err)
-	ts.Check(syscall.Kill(pid, signal))
-	host := ts.Getenv("SAWLOG_BROKERS")
-	for range 500 {
-		conn, err := net.DialTimeout("tcp", host, time.Second)
-		if err != nil {
-			return
-		}
-		_ = conn.Close()
-		time.Sleep(10 * time.Millisecond) // the process ends in its own time
-	}
-	ts.Fatalf("the server still listens 5 s after the signal")
+	return err
 }
 
 // flipCommand changes one byte in the middle of the first file a pattern
@@ -166,11 +165,26 @@ func isExecutable(name string) bool {
 	return err == nil && st.Mode()&0o111 != 0
 }
 
+// freeAddress finds a port that stays free while a server is down: one below
+// those the system hands out to clients.
 func freeAddress(ts *testscript.TestScript) string {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	ts.Check(err)
-	defer func() { _ = l.Close() }()
-	return l.Addr().String()
+	for range 1000 {
+		addr := fmt.Sprintf("127.0.0.1:%d", 20_000+rand.IntN(12_000))
+		if l, err := net.Listen("tcp", addr); err == nil {
+			ts.Check(l.Close())
+			return addr
+		}
+	}
+	ts.Fatalf("no free port between 20000 and 32000")
+	return ""
+}
+
+// substCommand writes the script's folder into files where they say $WORK.
+func substCommand(ts *testscript.TestScript, _ bool, args []string) {
+	for _, name := range args {
+		text := strings.ReplaceAll(ts.ReadFile(name), "$WORK", ts.Getenv("WORK"))
+		ts.Check(os.WriteFile(ts.MkAbs(name), []byte(text), 0o644))
+	}
 }
 
 // invoke runs the command line in this process.

@@ -108,7 +108,7 @@ func (a *app) runProduce(ctx context.Context, f produceFlags, topic string, file
 	if err != nil {
 		return err
 	}
-	opts = append(opts, kgo.ProducerBatchMaxBytes(limits.maxBatch), kgo.RecordDeliveryTimeout(max(a.timeout, time.Second)))
+	opts = append(opts, kgo.ProducerBatchMaxBytes(limits.maxBatch))
 	k, err := a.dial(ctx, opts...)
 	if err != nil {
 		return err
@@ -118,22 +118,7 @@ func (a *app) runProduce(ctx context.Context, f produceFlags, topic string, file
 		files = []string{"-"}
 	}
 	p := &producing{app: a, k: k, flags: f, topic: topic, limits: limits, ranges: map[int32]*producedRange{}}
-	sendErr := p.sendAll(ctx, files)
-	flushed := ctx
-	if ctx.Err() != nil { // interrupted: what is under way still gets its answer
-		var cancel context.CancelFunc
-		flushed, cancel = context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
-		defer cancel()
-	}
-	if err := k.Flush(flushed); err != nil && sendErr == nil {
-		sendErr = err
-	}
-	if first := p.firstError(); first != nil {
-		sendErr = first
-	}
-	if cause := context.Cause(ctx); cause != nil {
-		sendErr = cause
-	}
+	sendErr := p.all(ctx, files)
 	sum := p.summary()
 	if err := a.print.Print(sum, sum.rows); err != nil {
 		return err
@@ -161,7 +146,8 @@ type producing struct {
 	topic  string
 	limits topicLimits
 
-	old atomic.Int64
+	old   atomic.Int64
+	acked atomic.Int64 // when a record was last acknowledged, nanoseconds
 
 	mu     sync.Mutex
 	ranges map[int32]*producedRange
@@ -169,6 +155,59 @@ type producing struct {
 	failed int64
 	err    error
 }
+
+// errStalled is the cause of a context in which no record was acknowledged for
+// as long as a request may take.
+var errStalled = errors.New("no record was acknowledged for as long as --timeout allows")
+
+// all sends the files and waits for the answers; it gives up when none comes.
+func (p *producing) all(ctx context.Context, files []string) error {
+	watched, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	p.touch()
+	go p.watch(watched, stop)
+	sendErr := p.sendAll(watched, files)
+	flushed := watched
+	if ctx.Err() != nil { // interrupted: what is under way still gets its answer
+		var cancel context.CancelFunc
+		flushed, cancel = context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
+		defer cancel()
+	}
+	if err := p.k.Flush(flushed); err != nil && sendErr == nil {
+		sendErr = err
+	}
+	if errors.Is(context.Cause(watched), errStalled) {
+		return p.k.explain(errStalled)
+	}
+	if cause := context.Cause(ctx); cause != nil {
+		return cause
+	}
+	if first := p.firstError(); first != nil {
+		return first
+	}
+	return sendErr
+}
+
+// watch ends the sending when records wait and none is acknowledged.
+func (p *producing) watch(ctx context.Context, stop context.CancelCauseFunc) {
+	tick := time.NewTicker(100 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		if p.k.BufferedProduceRecords() == 0 {
+			p.touch()
+		} else if time.Since(time.Unix(0, p.acked.Load())) > p.app.timeout {
+			stop(errStalled)
+			return
+		}
+	}
+}
+
+func (p *producing) touch() { p.acked.Store(time.Now().UnixNano()) }
 
 func (p *producing) sendAll(ctx context.Context, files []string) error {
 	for _, name := range files {
@@ -257,6 +296,7 @@ func (p *producing) acknowledged(r *kgo.Record, err error, where string) {
 		got = &producedRange{Partition: r.Partition, First: r.Offset, Last: r.Offset}
 		p.ranges[r.Partition] = got
 	}
+	p.touch()
 	got.Records++
 	got.First, got.Last = min(got.First, r.Offset), max(got.Last, r.Offset)
 	p.bytes += int64(len(r.Value))
@@ -270,8 +310,6 @@ func (p *producing) explain(err error, where string) error {
 			WithHint("sawlog topic alter %s --config max.message.bytes=N (it is %d now)", p.topic, p.limits.maxBatch)
 	case errors.As(err, &code):
 		return kafkaError(where, code)
-	case errors.Is(err, kgo.ErrRecordTimeout), errors.Is(err, context.DeadlineExceeded):
-		return p.k.explain(fmt.Errorf("%s: %w", where, err))
 	case errors.Is(err, context.Canceled):
 		return err
 	}

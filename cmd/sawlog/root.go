@@ -58,9 +58,7 @@ Exit codes: 0 ok, 1 failed, 2 usage or invalid config, 3 not found, 4 conflict,
 		return output.Errorf(output.Usage, "%s", err).WithHint("%s --help", cmd.CommandPath())
 	})
 	root.AddCommand(a.verbs()...)
-	for _, c := range root.Commands() {
-		guard(c)
-	}
+	guard(root)
 	return root
 }
 
@@ -82,6 +80,7 @@ func guard(c *cobra.Command) {
 				return cmd.Help()
 			}
 			err := output.Errorf(output.Usage, "%s has no verb %q", cmd.CommandPath(), args[0])
+			cmd.SuggestionsMinimumDistance = 2
 			if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
 				return err.WithHint("%s %s", cmd.CommandPath(), strings.Join(near, ", "))
 			}

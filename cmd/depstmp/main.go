@@ -1,0 +1,35 @@
+package main
+
+import (
+	_ "github.com/adhocore/gronx"
+	_ "github.com/apache/arrow/go/v15/arrow/memory"
+	_ "github.com/apache/arrow/go/v15/parquet"
+	_ "github.com/apache/arrow/go/v15/parquet/compress"
+	_ "github.com/apache/arrow/go/v15/parquet/file"
+	_ "github.com/apache/arrow/go/v15/parquet/metadata"
+	_ "github.com/apache/arrow/go/v15/parquet/schema"
+	_ "github.com/cockroachdb/datadriven"
+	_ "github.com/hashicorp/raft"
+	_ "github.com/klauspost/compress/gzip"
+	_ "github.com/klauspost/compress/snappy"
+	_ "github.com/klauspost/compress/s2"
+	_ "github.com/klauspost/compress/zstd"
+	_ "github.com/pierrec/lz4/v4"
+	_ "github.com/prometheus/client_golang/prometheus"
+	_ "github.com/prometheus/client_golang/prometheus/promhttp"
+	_ "github.com/rogpeppe/go-internal/testscript"
+	_ "github.com/spf13/cobra"
+	_ "github.com/spf13/cobra/doc"
+	_ "github.com/twmb/franz-go/pkg/kbin"
+	_ "github.com/twmb/franz-go/pkg/kerr"
+	_ "github.com/twmb/franz-go/pkg/kgo"
+	_ "github.com/twmb/franz-go/pkg/kmsg"
+	_ "github.com/twmb/franz-go/pkg/sasl/plain"
+	_ "github.com/twmb/franz-go/pkg/sasl/scram"
+	_ "github.com/vbauerster/mpb/v8"
+	_ "go.etcd.io/bbolt"
+	_ "go.yaml.in/yaml/v4"
+	_ "golang.org/x/sys/unix"
+)
+
+func main() {}
