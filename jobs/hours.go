@@ -3,6 +3,7 @@ package jobs
 import (
 	"context"
 	"fmt"
+	"math"
 	"sort"
 	"time"
 )
@@ -16,6 +17,7 @@ const (
 	HourFailed  = "failed"  // not sealed, and the run that should have filled it failed
 	HourRunning = "running" // a run that may fill it is queued or going on
 	HourFuture  = "future"  // not over yet and empty
+	HourBefore  = "before"  // before the data set's first hour, or before the job while it has none
 )
 
 // Hour is one cell of the grid.
@@ -87,7 +89,7 @@ func (s *Scheduler) Hours(ctx context.Context, name string, from, to time.Time) 
 		s.mu.Lock()
 		runs := s.setRuns(name, set.Dataset)
 		s.mu.Unlock()
-		g.Hours = cells(j.spec, view, runs, starts, s.now())
+		g.Hours = cells(j.spec, view, runs, starts, j.begins(view), s.now())
 		grids = append(grids, g)
 	}
 	return grids, nil
@@ -159,9 +161,22 @@ func (s *Scheduler) view(ctx context.Context, j *jobState, set Set) cachedView {
 	return *v
 }
 
+// begins is the start of the data set's first hour; while it has none, the
+// moment its job was applied.
+func (j *jobState) begins(view *View) time.Time {
+	if len(view.Hours) == 0 {
+		return j.At
+	}
+	first := int64(math.MaxInt64)
+	for at := range view.Hours {
+		first = min(first, at)
+	}
+	return time.Unix(first, 0)
+}
+
 // cells gives each hour its state: what the ledger says first, then what the
 // runs say of hours that are not sealed.
-func cells(spec *Spec, view *View, runs []*Run, starts []time.Time, now time.Time) []Hour {
+func cells(spec *Spec, view *View, runs []*Run, starts []time.Time, begins, now time.Time) []Hour {
 	touched := map[string]string{}
 	for _, r := range runs {
 		for _, h := range r.Hours {
@@ -183,6 +198,8 @@ func cells(spec *Spec, view *View, runs []*Run, starts []time.Time, now time.Tim
 			h.State = HourFilling
 		case end.After(now):
 			h.State = HourFuture
+		case !end.After(begins):
+			h.State = HourBefore
 		default:
 			h.State = HourMissing
 		}
@@ -242,7 +259,7 @@ func setMark(h *Hour, mark string, r *Run) {
 	if h.State == HourSealed || h.State == HourLate {
 		return
 	}
-	if mark == HourFailed && h.State == HourFuture {
+	if h.State == HourBefore || mark == HourFailed && h.State == HourFuture {
 		return
 	}
 	h.State, h.Run = mark, r.Run

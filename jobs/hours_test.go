@@ -12,7 +12,7 @@ import (
 // line prints a grid: a letter for each hour.
 func line(hours []Hour) string {
 	letters := map[string]string{
-		HourMissing: "m", HourFilling: "f", HourSealed: "s", HourLate: "l", HourFailed: "x", HourRunning: "r", HourFuture: ".",
+		HourMissing: "m", HourFilling: "f", HourSealed: "s", HourLate: "l", HourFailed: "x", HourRunning: "r", HourFuture: ".", HourBefore: "-",
 	}
 	out := ""
 	for _, h := range hours {
@@ -63,14 +63,17 @@ func TestCells(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if got := line(cells(spec, view, tt.runs, starts, hour(6).Add(30*time.Minute))); got != tt.want {
+			if got := line(cells(spec, view, tt.runs, starts, day, hour(6).Add(30*time.Minute))); got != tt.want {
 				t.Errorf("got %s, want %s", got, tt.want)
 			}
 		})
 	}
 	spec := mustParse(t, minimal)
 	starts, _ := units(spec.PartitionBy, day, hour(4))
-	hours := cells(spec, view, []*Run{run(Committed, 3, 2), run(Committed, 4, 2, 3)}, starts, hour(9))
+	hours := cells(spec, view, []*Run{run(Committed, 3, 2), run(Committed, 4, 2, 3)}, starts, day, hour(9))
+	if got := line(cells(spec, &View{}, []*Run{run(Running, 4)}, starts, hour(2), hour(5))); got != "--rr" {
+		t.Errorf("before the job: %s", got)
+	}
 	if hours[2].Run != "committed@4" || hours[2].Sealed != 8 || hours[3].Sealed != -1 {
 		t.Errorf("got %+v", hours[2:])
 	}

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -117,13 +118,17 @@ func (s *server) fail(w http.ResponseWriter, r *http.Request, err error) {
 
 // reply answers with JSON.
 func reply(w http.ResponseWriter, status int, body any) {
-	text, err := json.Marshal(body)
-	if err != nil {
-		status, text = http.StatusInternalServerError, []byte(`{"code":"failed","message":"the answer cannot be written as JSON"}`)
+	var text bytes.Buffer
+	enc := json.NewEncoder(&text)
+	enc.SetEscapeHTML(false) // it is served as JSON, and people read struct<a:int64>
+	if err := enc.Encode(body); err != nil {
+		status = http.StatusInternalServerError
+		text.Reset()
+		text.WriteString(`{"code":"failed","message":"the answer cannot be written as JSON"}` + "\n")
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
-	_, _ = w.Write(append(text, '\n')) // the caller went away
+	_, _ = w.Write(text.Bytes()) // the caller went away
 }
 
 // body reads a request's JSON into v; an empty body leaves v as it is.

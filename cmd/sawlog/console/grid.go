@@ -20,6 +20,7 @@ var states = []struct{ Name, Means string }{
 	{jobs.HourFailed, "its run failed"},
 	{jobs.HourMissing, "nothing in it"},
 	{jobs.HourFuture, "not over yet"},
+	{jobs.HourBefore, "before the first record of the data set"},
 }
 
 // box is the place of a cell's shape.
@@ -54,6 +55,9 @@ func outline(state string, b box) string {
 	case jobs.HourMissing: // an empty frame
 		return b.rect() + b.inner(1.25).rect()
 	}
+	if state == jobs.HourBefore { // a short dash
+		return box{cx - 2, cy - 0.5, 4, 1}.rect()
+	}
 	return box{cx - 1, cy - 1, 2, 2}.rect()
 }
 
@@ -70,7 +74,7 @@ func legendShape(state string) template.HTML {
 // letters stand for states in a strip's data, one for each cell.
 var letters = map[string]byte{
 	jobs.HourSealed: 's', jobs.HourLate: 'l', jobs.HourFilling: 'f', jobs.HourRunning: 'r',
-	jobs.HourFailed: 'x', jobs.HourMissing: 'm', jobs.HourFuture: '.',
+	jobs.HourFailed: 'x', jobs.HourMissing: 'm', jobs.HourFuture: '.', jobs.HourBefore: '-',
 }
 
 // Strip geometry.

@@ -1,7 +1,7 @@
 // Keeps a page live and walks its hours by keyboard. Every page works without it.
 "use strict";
 
-const names = { s: "sealed", l: "late", f: "filling", r: "running", x: "failed", m: "missing", ".": "future" };
+const names = { s: "sealed", l: "late", f: "filling", r: "running", x: "failed", m: "missing", ".": "future", "-": "before the first record" };
 const tip = document.getElementById("tip");
 const live = document.getElementById("live");
 const $ = (s, in_ = document) => in_.querySelector(s);
