@@ -22,7 +22,7 @@ type csvField struct {
 	quoted bool
 }
 
-func newCSVDecoder(f *rowFrame) (*csvDecoder, error) {
+func newCSVDecoder(f *rowFrame) (Decoder, error) {
 	d := &csvDecoder{rowFrame: f, delimiter: ',', sinks: make([][]*sink, len(f.o.Columns)), timeField: -1}
 	if f.o.Delimiter != "" {
 		d.delimiter = f.o.Delimiter[0]
@@ -53,7 +53,9 @@ func newCSVDecoder(f *rowFrame) (*csvDecoder, error) {
 		}
 		s := newSink(field.Type, field.Name, first, 1, 0)
 		s.times, s.epoch = f.times, !f.times.textual() && column == d.timeField
-		s.hash = s.kind == String && keep.hashes(keys, field.Name)
+		if s.hash = keep.hashes(keys, field.Name); s.hash && s.kind != String {
+			return nil, fmt.Errorf("column %q is to be hashed and must be a string, not %s", field.Name, s.t)
+		}
 		d.sinks[column] = append(d.sinks[column], s)
 	}
 	return d, nil

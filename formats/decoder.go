@@ -27,7 +27,7 @@ func NewDecoder(s *Schema, o Options) (Decoder, error) {
 	}
 	switch o.Value {
 	case "json":
-		return newJSONDecoder(f), nil
+		return newJSONDecoder(f)
 	case "csv":
 		return newCSVDecoder(f)
 	default: // Validate knows the rest

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 )
 
 // Extend returns base with new columns appended in byte order of their path
@@ -169,12 +170,22 @@ func (e *extension) members(n *Seen, known map[string]bool, names namer, keys []
 	return fields
 }
 
+// hashed says that the column at a path holds digests, so that it is a string
+// whatever its values are. A decoder looks at the same names.
+func (e *extension) hashed(keys []string) bool {
+	name := strings.Join(keys, ".")
+	if to, ok := e.o.renamed(keys, name); ok && len(keys) == 1 {
+		name = to
+	}
+	return e.filter.hashes(keys, name)
+}
+
 // resolve is the type of a new path; nil = nothing but null, [] and {}.
 func (e *extension) resolve(n *Seen, keys []string) *Type {
 	if !n.content() {
 		return nil
 	}
-	if e.filter.hashes(keys, keys[len(keys)-1]) {
+	if e.hashed(keys) {
 		return &Type{Kind: String}
 	}
 	k := n.Kinds

@@ -10,11 +10,14 @@ type jsonDecoder struct {
 	fast   fastJSON
 }
 
-func newJSONDecoder(f *rowFrame) *jsonDecoder {
+func newJSONDecoder(f *rowFrame) (Decoder, error) {
 	d := &jsonDecoder{rowFrame: f, filter: f.o.filter()}
-	d.root, d.rest = compileJSON(f.schema, &f.o, f.times)
-	d.clock, _ = compileJSON(&Schema{}, &f.o, f.times)
-	return d
+	var err error
+	if d.root, d.rest, err = compileJSON(f.schema, &f.o, f.times); err != nil {
+		return nil, err
+	}
+	d.clock, _, err = compileJSON(&Schema{}, &f.o, f.times)
+	return d, err
 }
 
 // Time finds the event time.

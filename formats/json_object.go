@@ -1,6 +1,7 @@
 package formats
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -91,7 +92,7 @@ func (s *Schema) hasRest() bool {
 }
 
 // compileJSON lays a schema over the objects of a record.
-func compileJSON(s *Schema, o *Options, times *timeFormat) (root *object, rest *sink) {
+func compileJSON(s *Schema, o *Options, times *timeFormat) (root *object, rest *sink, err error) {
 	root = newObject(nil)
 	c := jsonCompiler{filter: o.filter(), times: times, timeField: o.Time.Field, hasRest: s.hasRest()}
 	leaf := 0
@@ -121,7 +122,7 @@ func compileJSON(s *Schema, o *Options, times *timeFormat) (root *object, rest *
 	if !o.Time.fromRecord() {
 		root.reach(o.Time.Field).time = true
 	}
-	return root, c.rest
+	return root, c.rest, c.err
 }
 
 // jsonCompiler gives sinks of a schema their parts.
@@ -131,6 +132,7 @@ type jsonCompiler struct {
 	timeField []string
 	hasRest   bool
 	rest      *sink
+	err       error
 }
 
 // sink completes s, whose value stands at keys.
@@ -158,7 +160,10 @@ func (c *jsonCompiler) sink(s *sink, keys []string, name string, watch bool) {
 			at.sinks = append(at.sinks, member)
 			leaf += f.Type.width()
 		}
-	case String:
-		s.hash = c.filter.hashes(keys, name)
+	}
+	if c.filter.hashes(keys, name) {
+		if s.hash = s.kind == String; !s.hash && c.err == nil {
+			c.err = fmt.Errorf("column %q is to be hashed and must be a string, not %s", name, s.t)
+		}
 	}
 }

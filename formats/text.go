@@ -10,7 +10,7 @@ type wholeDecoder struct {
 	cells cells
 }
 
-func newWholeDecoder(f *rowFrame) (*wholeDecoder, error) {
+func newWholeDecoder(f *rowFrame) (Decoder, error) {
 	d := &wholeDecoder{rowFrame: f}
 	keep, leaf := f.o.filter(), 0
 	for i := range f.schema.Fields {
@@ -21,7 +21,9 @@ func newWholeDecoder(f *rowFrame) (*wholeDecoder, error) {
 				return nil, fmt.Errorf("column %q: value: %s has one column, value, of type string or bytes", field.Name, f.o.Value)
 			}
 			d.to = newSink(field.Type, field.Name, leaf, 1, 0)
-			d.to.hash = kind == String && keep.hashes(field.Keys(), field.Name)
+			if d.to.hash = keep.hashes(field.Keys(), field.Name); d.to.hash && kind != String {
+				return nil, fmt.Errorf("column %q is to be hashed and must be a string, not %s", field.Name, field.Type)
+			}
 		}
 		leaf += field.Type.width()
 	}

@@ -70,7 +70,7 @@ def by_pyarrow(path):
             if s is not None:
                 entry = [column.path_in_schema, s.null_count, s.has_distinct_count, None, None]
                 if s.has_min_max:
-                    entry[3], entry[4] = plain(s.min), plain(s.max)
+                    entry[3], entry[4] = plain(s.min_raw), plain(s.max_raw)
             stats.append(entry)
     group_bytes = [
         [f.metadata.row_group(g).total_byte_size, sum(f.metadata.row_group(g).column(c).total_uncompressed_size for c in range(f.metadata.num_columns))]
