@@ -24,10 +24,10 @@ const (
 	metaSize     = 64 // magic, version, page size, flags u32; root, sequence, freelist, pages, transaction, checksum u64
 	bucketHeader = 16 // root u64, sequence u64
 
-	branchPage   = 0x01
-	leafPage     = 0x02
-	bucketLeaf   = 0x01
-	noFreelist   = 1<<64 - 1
+	branchPage = 0x01
+	leafPage   = 0x02
+	bucketLeaf = 0x01
+	noFreelist = 1<<64 - 1
 )
 
 var errPage = errors.New("page makes no sense")
