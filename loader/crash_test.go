@@ -68,25 +68,30 @@ func driveOne(ctx context.Context, l *Ledger, src *source, p *Plan) error {
 	if err != nil {
 		return err
 	}
-	results, err := l.Results(ctx, p, planID)
-	if err != nil {
-		return err
-	}
-	for n := range p.Splits {
-		if slices.ContainsFunc(results, func(r *Result) bool { return r.Split == n }) {
-			continue
-		}
-		r, err := src.attempt(l.sink, p, planID, n)
+	for {
+		results, err := l.Results(ctx, p, planID)
 		if err != nil {
 			return err
 		}
-		results = append(results, r)
-		if err := l.fault("attempt"); err != nil {
+		for n := range p.Splits {
+			if slices.ContainsFunc(results, func(r *Result) bool { return r.Split == n }) {
+				continue
+			}
+			r, err := src.attempt(l.sink, p, planID, n)
+			if err != nil {
+				return err
+			}
+			results = append(results, r)
+			if err := l.fault("attempt"); err != nil {
+				return err
+			}
+		}
+		_, err = l.Commit(ctx, p, planID, "run of "+planID, results, CommitOptions{})
+		var missing *IncompleteError
+		if !errors.As(err, &missing) {
 			return err
 		}
 	}
-	_, err = l.Commit(ctx, p, planID, "run of "+planID, results, CommitOptions{})
-	return err
 }
 
 // faultless is the data of a run nothing disturbs, and the points it passes.

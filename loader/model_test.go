@@ -4,10 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"math/rand/v2"
 	"os"
 	"path"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -21,9 +21,9 @@ import (
 )
 
 // The model: several processes act on one data set, and between any two calls
-// of the file store any of them may be paused, killed, or all of them lose the
+// of the file system any of them may be paused, killed, or all of them lose the
 // power at once. A scheduler grants the calls one at a time, so a seed is one
-// interleaving.
+// interleaving, and the process that runs is the one granted last.
 type model struct {
 	t    *testing.T
 	rnd  *rand.Rand
@@ -34,12 +34,14 @@ type model struct {
 	mu      sync.Mutex
 	waiting []*call
 	actors  map[*actor]bool
+	current *actor           // whose calls the file system gets; nil = the model's own
+	damaged map[string]bool  // final paths someone has removed
 	acked   map[int64]string // record number → nonce of commits that were answered
 	done    map[string]int   // what actors achieved
 	trace   []string
 }
 
-// call is a call of the file store that waits to be granted.
+// call is a call of the file system that waits to be granted.
 type call struct {
 	actor *actor
 	what  string
@@ -74,89 +76,30 @@ func (a *actor) step(what string) error {
 	return nil
 }
 
-// stepped is the file store as one process sees it.
-type stepped struct {
-	in sink.Sink
-	a  *actor
-}
-
-func (s stepped) Root() string { return s.in.Root() }
-
-func (s stepped) Mkdir(name string) error {
-	return s.then("mkdir "+name, func() error { return s.in.Mkdir(name) })
-}
-
-func (s stepped) MkdirAll(name string) error {
-	return s.then("mkdirall "+name, func() error { return s.in.MkdirAll(name) })
-}
-
-func (s stepped) Upload(from, name string) error {
-	return s.then("upload "+name, func() error { return s.in.Upload(from, name) })
-}
-
-func (s stepped) Rename(from, to string) error {
-	return s.then("rename "+from+" "+to, func() error { return s.in.Rename(from, to) })
-}
-
-func (s stepped) PutIfAbsent(name string, data []byte) error {
-	return s.then("put "+name, func() error { return s.in.PutIfAbsent(name, data) })
-}
-
-func (s stepped) Remove(name string) error {
-	return s.then("remove "+name, func() error { return s.in.Remove(name) })
-}
-
-func (s stepped) RemoveAll(name string) error {
-	return s.then("removeall "+name, func() error { return s.in.RemoveAll(name) })
-}
-
-func (s stepped) Sync(names ...string) error {
-	return s.then("sync", func() error { return s.in.Sync(names...) })
-}
-
-func (s stepped) then(what string, act func() error) error {
-	if err := s.a.step(what); err != nil {
-		return err
+// ask is put before every call of the file system.
+func (m *model) ask(op vfs.Op, name string) error {
+	m.mu.Lock()
+	a := m.current
+	m.mu.Unlock()
+	if a == nil || op == vfs.OpRead {
+		return nil
 	}
-	return act()
+	return a.step(string(op) + " " + name)
 }
 
-func (s stepped) Open(name string) (f sink.File, err error) {
-	return f, s.then("open "+name, func() error { f, err = s.in.Open(name); return err })
-}
-
-func (s stepped) ReadFile(name string) (data []byte, err error) {
-	err = s.then("read "+name, func() error { data, err = s.in.ReadFile(name); return err })
-	return data, err
-}
-
-func (s stepped) Stat(name string) (e sink.Entry, err error) {
-	err = s.then("stat "+name, func() error { e, err = s.in.Stat(name); return err })
-	return e, err
-}
-
-func (s stepped) List(name string) (list []sink.Entry, err error) {
-	err = s.then("list "+name, func() error { list, err = s.in.List(name); return err })
-	return list, err
-}
-
-func (s stepped) Create(name string) (w io.WriteCloser, err error) {
-	err = s.then("create "+name, func() error { w, err = s.in.Create(name); return err })
-	return steppedWriter{w, s}, err
-}
-
-type steppedWriter struct {
-	io.WriteCloser
-	s stepped
-}
-
-func (w steppedWriter) Write(p []byte) (n int, err error) {
-	err = w.s.then("write", func() error { n, err = w.WriteCloser.Write(p); return err })
-	return n, err
+// power gives the processes a file system.
+func (m *model) power(mem *vfs.Mem) {
+	m.mem = mem
+	mem.Inject(m.ask)
 }
 
 // plain is the file store as the model itself reads it.
-func (m *model) plain() sink.Sink { return local.New(m.mem, "/root") }
+func (m *model) plain() sink.Sink {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.current = nil
+	return local.New(m.mem, "/root")
+}
 
 // config is that of a process: file times and the clock are the model's.
 func (m *model) config(s sink.Sink) LedgerConfig {
@@ -168,8 +111,10 @@ func (m *model) config(s sink.Sink) LedgerConfig {
 // spawn starts a process that acts once.
 func (m *model) spawn(name string, act func(ctx context.Context, l *Ledger) error) {
 	a := &actor{m: m, name: name}
-	m.actors[a] = true
-	s := stepped{local.New(m.mem, "/root"), a}
+	m.mu.Lock()
+	m.actors[a], m.current = true, a
+	m.mu.Unlock()
+	s := local.New(m.mem, "/root")
 	go func() {
 		l, err := OpenLedger(m.t.Context(), s, "views", "views-hourly", m.config(s))
 		if err == nil {
@@ -241,8 +186,9 @@ func (m *model) commit(ctx context.Context, l *Ledger, p *Plan, run string) erro
 	if err == nil && rec != nil {
 		m.acked[rec.Number] = rec.Nonce
 	}
-	if err != nil && ExitCode(err) == ExitFailed {
-		now, look := OpenLedger(ctx, m.plain(), "views", "views-hourly", m.config(m.plain()))
+	if err != nil && ExitCode(err) == ExitFailed && !errors.Is(err, errKilled) {
+		s := local.New(m.mem.CrashClone(nil), "/root")
+		now, look := OpenLedger(ctx, s, "views", "views-hourly", m.config(s))
 		if look == nil && now.fold.Fate(PlanID(p), p, "") == PlanOpen {
 			return errors.Join(errStillOpen, err)
 		}
@@ -258,7 +204,7 @@ func (m *model) supersede(ctx context.Context, l *Ledger, pick int, run string) 
 	if l.fold.Head < 0 {
 		return nil
 	}
-	number := int64(pick) % (l.fold.Head + 1)
+	number := max(0, l.fold.Head-int64(pick)%3)
 	rec, _, err := readRecord(l.sink, number)
 	if err != nil {
 		return err
@@ -321,7 +267,7 @@ func (m *model) rerun(ctx context.Context, l *Ledger, pick int) error {
 	if l.fold.Head < 0 {
 		return nil
 	}
-	ref := l.fold.Records[int64(pick)%(l.fold.Head+1)]
+	ref := l.fold.Records[max(0, l.fold.Head-int64(pick)%4)]
 	if ref.Files == 0 {
 		return nil
 	}
@@ -335,8 +281,9 @@ func (m *model) rerun(ctx context.Context, l *Ledger, pick int) error {
 // play runs one interleaving of so many processes and calls.
 func (m *model) play(processes int) {
 	started := 0
+	defer m.kill()
 	for steps := 0; ; steps++ {
-		synctest.Wait()
+		synctest.Wait() // all processes stand still, and none of them is current
 		m.mu.Lock()
 		alive, waiting := len(m.actors), len(m.waiting)
 		m.mu.Unlock()
@@ -350,14 +297,16 @@ func (m *model) play(processes int) {
 		case waiting == 0:
 			time.Sleep(time.Second) // they wait between two tries
 			continue
-		case m.rnd.IntN(400) == 0:
+		case m.rnd.IntN(1000) == 0:
 			m.powerCut()
 			continue
+		case m.rnd.IntN(300) == 0:
+			m.damage()
 		}
-		m.grant()
-		if steps%25 == 0 {
+		if steps%50 == 0 {
 			m.check(m.plain(), false)
 		}
+		m.grant()
 	}
 }
 
@@ -367,15 +316,16 @@ func (m *model) grant() {
 	n := m.rnd.IntN(len(m.waiting))
 	// Most of the time the same process goes on, so that some get far while
 	// others stand still.
-	if m.rnd.IntN(4) > 0 {
+	if m.rnd.IntN(40) > 0 {
 		n = len(m.waiting) - 1
 	}
 	c := m.waiting[n]
 	m.waiting = append(m.waiting[:n], m.waiting[n+1:]...)
-	lives := m.rnd.IntN(150) > 0
+	lives := m.rnd.IntN(400) > 0
 	if !lives {
 		c.actor.dead = true
 	}
+	m.current = c.actor
 	m.trace = append(m.trace, fmt.Sprintf("%p %s: %s %v", c.actor, c.actor.name, c.what, lives))
 	m.mu.Unlock()
 	c.grant <- lives
@@ -403,22 +353,52 @@ func (m *model) bury(a *actor) {
 	}
 }
 
-// powerCut kills every process and loses what was not synced.
-func (m *model) powerCut() {
+// kill ends every process.
+func (m *model) kill() {
 	m.mu.Lock()
 	gone := m.waiting
 	m.waiting = nil
 	for a := range m.actors {
 		a.dead = true
+		m.current = a // any of the dead
 	}
-	m.trace = append(m.trace, "power cut")
 	m.mu.Unlock()
 	for _, c := range gone {
 		c.grant <- false
 	}
 	synctest.Wait()
-	m.mem = m.mem.CrashClone(m.rnd)
+}
+
+// powerCut kills every process and loses what was not synced.
+func (m *model) powerCut() {
+	m.kill()
+	m.trace = append(m.trace, "power cut")
+	m.power(m.mem.CrashClone(m.rnd))
 	m.check(m.plain(), false)
+}
+
+// damage removes one published file, as a person might.
+func (m *model) damage() {
+	s := m.plain()
+	var names []string
+	for name := range data(m.t, s) {
+		if _, ok := ParseFileName(path.Base(name)); ok {
+			names = append(names, name)
+		}
+	}
+	if len(names) == 0 {
+		return
+	}
+	slices.Sort(names)
+	name := names[m.rnd.IntN(len(names))]
+	if err := errors.Join(s.Remove(name), s.Sync(path.Dir(name))); err != nil {
+		m.t.Fatal(err)
+	}
+	m.damaged[name] = true
+	m.done["damaged"]++
+	m.mu.Lock()
+	m.trace = append(m.trace, "damaged "+name)
+	m.mu.Unlock()
 }
 
 // check holds the data set against the rules, at any moment or at rest.
@@ -440,7 +420,7 @@ func (m *model) check(s sink.Sink, rest bool) {
 		switch {
 		case there && sum([]byte(body)) != v.SHA256:
 			m.t.Fatalf("seed %d: %s holds other bytes", m.seed, name)
-		case !there && (v.Number < l.fold.Head || rest):
+		case !there && (v.Number < l.fold.Head || rest) && !m.damaged[name]:
 			m.t.Fatalf("seed %d: L2: record %d is not published, the head is %d: %s", m.seed, v.Number, l.fold.Head, name)
 		}
 	}
@@ -471,7 +451,7 @@ func (m *model) checkSuccess(l *Ledger, files map[string]string) {
 				continue
 			}
 			for name, v := range l.fold.Files {
-				if v.Hour != nil && *v.Hour == key && v.Number <= success.Number && files[name] == "" {
+				if v.Hour != nil && *v.Hour == key && v.Number <= success.Number && files[name] == "" && !m.damaged[name] {
 					m.t.Fatalf("seed %d: L6: %s is as of record %d, %s is missing", m.seed, dir, success.Number, name)
 				}
 			}
@@ -490,6 +470,14 @@ func (m *model) rest() {
 	}
 	if err := l.Publish(m.t.Context()); err != nil {
 		m.t.Fatalf("seed %d: publish at rest: %v", m.seed, err)
+	}
+	for name := range m.damaged {
+		if v := l.fold.Files[name]; v != nil {
+			if _, err := l.Rerun(m.t.Context(), strconv.FormatInt(v.Number, 10)); err != nil {
+				m.t.Fatalf("seed %d: rerun at rest: %v", m.seed, err)
+			}
+		}
+		delete(m.damaged, name)
 	}
 	if _, err := l.Sweep(m.t.Context(), false); err != nil {
 		m.t.Fatalf("seed %d: sweep at rest: %v", m.seed, err)
@@ -556,13 +544,14 @@ func TestModel(t *testing.T) {
 	for seed := range seeds {
 		synctest.Test(t, func(t *testing.T) {
 			m := &model{
-				t: t, seed: seed, rnd: rand.New(rand.NewPCG(seed, 11)), mem: vfs.NewMem(),
+				t: t, seed: seed, rnd: rand.New(rand.NewPCG(seed, 11)),
 				src:    &source{prefix: fmt.Sprintf("s%d-", seed)},
-				actors: map[*actor]bool{}, acked: map[int64]string{}, done: done,
+				actors: map[*actor]bool{}, acked: map[int64]string{}, damaged: map[string]bool{}, done: done,
 			}
+			m.power(vfs.NewMem())
 			t.Cleanup(func() {
 				if t.Failed() {
-					t.Logf("seed %d:\n%s", seed, strings.Join(m.trace[max(0, len(m.trace)-150):], "\n"))
+					t.Logf("seed %d:\n%s", seed, strings.Join(m.trace[max(0, len(m.trace)-3000):], "\n"))
 				}
 			})
 			m.play(25)
@@ -573,7 +562,7 @@ func TestModel(t *testing.T) {
 		}
 	}
 	t.Logf("what happened: %v", done)
-	for _, kind := range []string{"load", "supersede", "publish", "sweep", "rerun", "abandon", "killed", "conflict"} {
+	for _, kind := range []string{"load", "supersede", "publish", "sweep", "rerun", "abandon", "killed", "conflict", "damaged"} {
 		if done[kind] == 0 {
 			t.Errorf("no %s in %d seeds: the model shows too little", kind, seeds)
 		}

@@ -1,0 +1,186 @@
+package local_test
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"sawlog/broker/vfs"
+	"sawlog/loader/sink"
+	"sawlog/loader/sink/local"
+	"sawlog/loader/sink/sinktest"
+)
+
+func TestOnDisk(t *testing.T) {
+	sinktest.Run(t, func(t *testing.T) sink.Sink {
+		s, err := local.Open("file://" + filepath.Join(t.TempDir(), "new", "root"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	})
+}
+
+func TestInMemory(t *testing.T) {
+	sinktest.Run(t, func(*testing.T) sink.Sink { return local.New(vfs.NewMem(), "/data/root") })
+}
+
+func TestOpen(t *testing.T) {
+	for uri, want := range map[string]string{
+		"file:///var/lib/x":          "file:///var/lib/x",
+		"file:/var/lib/x":            "file:///var/lib/x",
+		"file://localhost/var/lib/x": "file:///var/lib/x",
+		"/var/lib/x/":                "file:///var/lib/x",
+		"file:///a%20b":              "file:///a%20b",
+	} {
+		s, err := local.Open(uri)
+		if err != nil || s.Root() != want {
+			t.Errorf("%s: root %v, error %v, want %s", uri, s, err, want)
+		}
+	}
+	for _, uri := range []string{"", "x/y", "hdfs://nn/x", "file://host/x", "file:x", "file:///x?y", "file:///%zz"} {
+		if s, err := local.Open(uri); err == nil {
+			t.Errorf("%s: opened as %s", uri, s.Root())
+		}
+	}
+}
+
+// TestFaults fails each operation of a put in turn: the error names a path, and
+// says truthfully whether the file may be there.
+func TestFaults(t *testing.T) {
+	for n := 1; ; n++ {
+		mem := vfs.NewMem()
+		s := local.New(mem, "/root")
+		if err := s.MkdirAll("ledger"); err != nil {
+			t.Fatal(err)
+		}
+		count := 0
+		var failed vfs.Op
+		mem.Inject(func(op vfs.Op, _ string) error {
+			if count++; count == n {
+				failed = op
+				return syscall.EIO
+			}
+			return nil
+		})
+		err := s.PutIfAbsent("ledger/000/commit.json", []byte("body"))
+		mem.Inject(nil)
+		if count < n {
+			return // every operation had its turn
+		}
+		data, look := s.ReadFile("ledger/000/commit.json")
+		there := look == nil && string(data) == "body"
+		if look != nil && !errors.Is(look, sink.ErrNotExist) {
+			t.Fatalf("operation %d (%s): %v", n, failed, look)
+		}
+		switch {
+		case err == nil && !there:
+			t.Errorf("operation %d (%s): put said yes, the file is not there", n, failed)
+		case err != nil && there && sink.ClassOf(err) != sink.Ambiguous:
+			t.Errorf("operation %d (%s): the file is there, the error is %v: %v", n, failed, sink.ClassOf(err), err)
+		case err != nil && !strings.Contains(err.Error(), "ledger/000"):
+			t.Errorf("operation %d (%s): error does not say where: %v", n, failed, err)
+		case errors.Is(err, sink.ErrExist):
+			t.Errorf("operation %d (%s): nobody else was there: %v", n, failed, err)
+		}
+	}
+}
+
+func TestClasses(t *testing.T) {
+	for errno, want := range map[syscall.Errno]sink.Class{
+		syscall.ENOSPC: sink.Retryable, syscall.EINTR: sink.Retryable, syscall.ESTALE: sink.Retryable,
+		syscall.EIO: sink.Permanent, syscall.EROFS: sink.Permanent, syscall.EACCES: sink.Permanent,
+	} {
+		mem := vfs.NewMem()
+		s := local.New(mem, "/root")
+		mem.Inject(func(vfs.Op, string) error { return errno })
+		err := s.MkdirAll("a")
+		if sink.ClassOf(err) != want || !errors.Is(err, errno) {
+			t.Errorf("%v: error %v of class %v, want %v", errno, err, sink.ClassOf(err), want)
+		}
+	}
+	if text := fmt.Sprint(sink.Ambiguous, sink.Retryable, sink.Permanent, sink.Class(9)); text != "ambiguous retryable permanent class(9)" {
+		t.Error(text)
+	}
+}
+
+// TestPowerCut cuts the power after each operation of a put, a write and sync,
+// and a rename and sync: what was answered nil is there in whole, and a name
+// never holds half of its bytes.
+func TestPowerCut(t *testing.T) {
+	body := strings.Repeat("0123456789", 2000)
+	steps := []struct {
+		name string
+		act  func(s sink.Sink) error
+	}{
+		{"put/a/commit.json", func(s sink.Sink) error { return s.PutIfAbsent("put/a/commit.json", []byte(body)) }},
+		{"hour/dt=1/f", func(s sink.Sink) error {
+			return errors.Join(s.MkdirAll("stage/1"), sink.Write(s, "stage/1/f.part", []byte(body)), s.Sync("stage/1/f.part"),
+				s.MkdirAll("hour/dt=1"), s.Rename("stage/1/f.part", "hour/dt=1/f"), s.Sync("hour/dt=1"))
+		}},
+	}
+	cuts := 0
+	for seed := range uint64(20) {
+		rnd := rand.New(rand.NewPCG(seed, 7))
+		mem := vfs.NewMem()
+		s := local.New(mem, "/new/root")
+		var done []string
+		check := func() {
+			cuts++
+			after := local.New(mem.CrashClone(rnd), "/new/root")
+			for _, step := range steps {
+				data, err := after.ReadFile(step.name)
+				if err == nil && string(data) != body {
+					t.Fatalf("seed %d: %s holds %d bytes of %d", seed, step.name, len(data), len(body))
+				}
+			}
+			for _, name := range done {
+				if _, err := after.ReadFile(name); err != nil {
+					t.Fatalf("seed %d: %s was durable and is gone: %v", seed, name, err)
+				}
+			}
+		}
+		mem.Inject(func(vfs.Op, string) error { check(); return nil })
+		for _, step := range steps {
+			if err := step.act(s); err != nil {
+				t.Fatal(err)
+			}
+			done = append(done, step.name)
+			check()
+		}
+	}
+	if cuts < 200 {
+		t.Errorf("only %d cuts: the operations were not seen", cuts)
+	}
+}
+
+func TestUploadFails(t *testing.T) {
+	mem := vfs.NewMem()
+	s := local.New(mem, "/root")
+	if err := s.MkdirAll("d"); err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "f")
+	if err := os.WriteFile(file, []byte("body"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	mem.Inject(func(op vfs.Op, _ string) error {
+		if op == vfs.OpWrite {
+			return syscall.ENOSPC
+		}
+		return nil
+	})
+	err := s.Upload(file, "d/f")
+	mem.Inject(nil)
+	if sink.ClassOf(err) != sink.Retryable || !strings.Contains(err.Error(), "d/f") {
+		t.Errorf("error %v", err)
+	}
+	if _, err := s.Stat("d/f"); !errors.Is(err, sink.ErrNotExist) {
+		t.Errorf("half an upload stayed: %v", err)
+	}
+}
