@@ -55,7 +55,7 @@ type startState struct {
 // the logs in it. A second process is refused with vfs.ErrLocked.
 func OpenDisk(fs vfs.FS, dir string, c DiskConfig) (*Disk, error) {
 	c.fill()
-	if err := fs.MkdirAll(dir, 0o755); err != nil {
+	if err := makeDir(fs, dir); err != nil {
 		return nil, fmt.Errorf("data directory: %w", err)
 	}
 	lock, err := fs.Lock(path.Join(dir, lockName))
@@ -73,6 +73,21 @@ func OpenDisk(fs vfs.FS, dir string, c DiskConfig) (*Disk, error) {
 	}
 	d.flusher = startFlusher()
 	return d, nil
+}
+
+// makeDir makes a folder and those above it so that they survive a power cut.
+func makeDir(fs vfs.FS, dir string) error {
+	dir = path.Clean(dir)
+	if _, err := fs.Stat(dir); !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	if err := makeDir(fs, path.Dir(dir)); err != nil {
+		return err
+	}
+	if err := fs.Mkdir(dir, 0o755); err != nil && !errors.Is(err, os.ErrExist) {
+		return err
+	}
+	return fs.SyncDir(path.Dir(dir))
 }
 
 func (d *Disk) start() error {

@@ -70,7 +70,11 @@ func (l *Log) flushHeld(seal bool) error {
 		names = names || !s.nameSynced
 		s.nameSynced = true
 	}
-	if err := l.syncNames(names); err != nil {
+	err := l.syncNames(names)
+	if err == nil {
+		err = l.disk.journal.sync()
+	}
+	if err != nil {
 		return l.broken("flush", err)
 	}
 	l.recovery.Store(int64(max(l.RecoveryPoint(), v.end)))

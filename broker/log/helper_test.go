@@ -85,7 +85,7 @@ func value(i int) []byte {
 
 func appendOne(t testing.TB, l *Log, b record.Batch) Appended {
 	t.Helper()
-	out, err := l.Append([]record.Batch{b}, Append{Epoch: 1, Now: testNow})
+	out, err := l.Append([]record.Batch{b}, Append{Epoch: max(l.Epoch(), 1), Now: testNow})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -95,6 +95,7 @@ type remembered struct {
 	epochs epochs
 	start  offsets.Offset
 	cut    offsets.Offset // lowest end it was cut to, or −1
+	seen   bool           // the journal has a record of the log
 }
 
 func (r *remembered) add(e journalEntry) {
@@ -121,6 +122,7 @@ type journal struct {
 	mu   sync.Mutex
 	file vfs.File
 	size int64
+	late bool // not all of it is synced
 	buf  []byte
 }
 
@@ -137,7 +139,7 @@ func openJournal(fs vfs.FS, dir string) (_ *journal, found map[logKey]*remembere
 	}
 	damaged, err = parseJournal(b, func(e journalEntry) {
 		if found[e.key] == nil {
-			found[e.key] = &remembered{cut: -1}
+			found[e.key] = &remembered{cut: -1, seen: true}
 		}
 		found[e.key].add(e)
 	})
@@ -165,10 +167,27 @@ func (j *journal) write(sync bool, entries ...journalEntry) error {
 		return err
 	}
 	j.size += int64(n)
+	j.late = true
 	if sync {
-		return j.file.Sync()
+		return j.syncHeld()
 	}
 	return nil
+}
+
+// sync makes what was written so far survive: before a recovery point passes
+// the batches it could be found again in.
+func (j *journal) sync() error {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.syncHeld()
+}
+
+func (j *journal) syncHeld() error {
+	if !j.late {
+		return nil
+	}
+	j.late = false
+	return j.file.Sync()
 }
 
 // rewrite replaces the file by these records and goes on behind them.
@@ -188,7 +207,7 @@ func (j *journal) rewrite(entries []journalEntry) error {
 	if err != nil {
 		return err
 	}
-	j.file, j.size = f, int64(len(b))
+	j.file, j.size, j.late = f, int64(len(b)), false
 	if old != nil {
 		return old.Close()
 	}

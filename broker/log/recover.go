@@ -92,6 +92,9 @@ func (l *Log) load(at *startState) error {
 		memory = &remembered{cut: -1}
 	}
 	start := memory.start
+	if known && !memory.seen { // the journal is lost
+		start = p.start
+	}
 	l.logged, l.epochs = memory.start, memory.epochs
 	for len(f.bases) > 1 && f.bases[1] <= start {
 		if err := newSegment(l, f.bases[0]).remove(); err != nil {
@@ -102,7 +105,7 @@ func (l *Log) load(at *startState) error {
 	if len(f.bases) == 0 {
 		f.bases = append(f.bases, start)
 	}
-	v := view{start: max(start, f.bases[0])}
+	v := view{start: start}
 	for _, base := range f.bases {
 		s := newSegment(l, base)
 		s.size, s.maxTime, s.indexDone, s.nameSynced = f.sizes[base], unknownTime, true, true
@@ -111,6 +114,16 @@ func (l *Log) load(at *startState) error {
 	v.size = v.active().size
 	l.view = v
 	l.durable = known
+	if first := f.bases[0]; first > start {
+		if mayStart := memory.seen || known; mayStart {
+			// What was there was never synced, or was taken away by hand.
+			v.damaged = []damage{{v.segments[0], 0, 0, start, first}}
+			l.view.damaged = v.damaged
+			l.disk.config.Logger.Error("the log's first segments are missing", "log", l.tp, "from", start, "next", first)
+		} else {
+			l.view.start = first // the journal is lost
+		}
+	}
 	if at.clean && known && l.loadClean(&f, p) {
 		return nil
 	}
@@ -124,10 +137,28 @@ func (l *Log) load(at *startState) error {
 	if err := l.recover(f, recovery, at.walkAll); err != nil {
 		return err
 	}
-	if l.view.end < start { // a reset that was not finished
-		return l.reset(start)
+	if l.view.end < start || len(l.view.damaged) > 0 && l.view.damaged[0].next == l.view.end {
+		return l.restart(start, memory.epochs)
 	}
 	return nil
+}
+
+// restart empties a log whose start the journal knows beyond its end: a reset
+// was not finished, or what was deleted had not been synced. Epochs that began
+// at the start, or were in force there, stay.
+func (l *Log) restart(start offsets.Offset, known epochs) error {
+	if err := l.reset(start); err != nil {
+		return err
+	}
+	l.epochs = known.within(start, start)
+	var entries []journalEntry
+	for _, e := range l.epochs {
+		entries = append(entries, journalEntry{journalAssign, l.key(), e.Epoch, e.Start})
+	}
+	if len(entries) == 0 {
+		return nil
+	}
+	return l.disk.journal.write(true, entries...)
 }
 
 // loadClean takes the checkpoint at its word, once the tail agrees with it.
@@ -268,6 +299,16 @@ func (l *Log) recover(f found, point offsets.Offset, all bool) error {
 			r.end = s.base
 		} else if r.end < s.base {
 			before := l.view.segments[i-1]
+			ok, err := l.follows(i)
+			if err != nil {
+				return err
+			}
+			if !ok {
+				if err := l.dropFrom(i); err != nil {
+					return err
+				}
+				break
+			}
 			r.damage(before, before.size, before.size, s.base, errMissing)
 		}
 		stop, err := r.segment(i)
@@ -279,7 +320,7 @@ func (l *Log) recover(f found, point offsets.Offset, all bool) error {
 		}
 	}
 	v := &l.view
-	v.end, v.size, v.damaged = r.end, v.active().size, r.damaged
+	v.end, v.size, v.damaged = r.end, v.active().size, append(v.damaged, r.damaged...)
 	v.start = min(v.start, v.end)
 	l.recovery.Store(int64(min(point, v.end)))
 	if v.end > point {
@@ -408,14 +449,11 @@ func (r *recovery) damage(s *segment, pos, end int64, next offsets.Offset, why e
 func (r *recovery) badTail(i int, scan *scanner, pos int64, why error) (stop bool, err error) {
 	l := r.log
 	s := l.view.segments[i]
-	for j := i + 1; j < len(l.view.segments); j++ {
-		ok, err := l.view.segments[j].alive()
-		if err != nil {
-			return false, err
-		}
-		if !ok {
-			continue
-		}
+	ok, err := l.follows(i + 1)
+	if err != nil {
+		return false, err
+	}
+	if ok {
 		if next := l.view.segments[i+1]; r.end < next.base {
 			r.damage(s, pos, scan.limit, next.base, why)
 			s.size = scan.limit
@@ -427,17 +465,32 @@ func (r *recovery) badTail(i int, scan *scanner, pos int64, why error) (stop boo
 	}
 	l.disk.config.Logger.Warn("log is cut at a bad batch", "path", s.name(logSuffix), "pos", pos,
 		"bytes", scan.limit-pos, "end", r.end, "err", why)
-	for j := len(l.view.segments) - 1; j > i; j-- {
-		if err := l.view.segments[j].putAside(); err != nil {
-			return false, err
-		}
-	}
-	l.view.segments = l.view.segments[: i+1 : i+1]
 	if err := s.cut(scan, pos); err != nil {
 		return false, err
 	}
 	s.size = pos
-	return true, l.disk.fs.SyncDir(l.path)
+	return true, l.dropFrom(i + 1)
+}
+
+// follows tells whether there is a sound batch in segment i or a later one.
+func (l *Log) follows(i int) (bool, error) {
+	for ; i < len(l.view.segments); i++ {
+		if ok, err := l.view.segments[i].alive(); ok || err != nil {
+			return ok, err
+		}
+	}
+	return false, nil
+}
+
+// dropFrom puts the segments from i on aside.
+func (l *Log) dropFrom(i int) error {
+	for j := len(l.view.segments) - 1; j >= i; j-- {
+		if err := l.view.segments[j].putAside(); err != nil {
+			return err
+		}
+	}
+	l.view.segments = l.view.segments[:i:i]
+	return l.disk.fs.SyncDir(l.path)
 }
 
 // alive tells whether there is a sound batch anywhere in the segment.

@@ -56,45 +56,54 @@ func (l *Log) retain(now int64) error {
 	}
 	l.flushMu.Lock()
 	defer l.flushMu.Unlock()
+	to, err := l.expired(c, now, hold)
+	if err == nil && to > l.RecoveryPoint() {
+		if err = l.flushHeld(true); err == nil {
+			to, err = l.expired(c, now, hold)
+		}
+	}
+	if err != nil {
+		return l.wrap("retain", err)
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.closed {
+	if l.closed || to <= l.view.start || to > l.RecoveryPoint() {
 		return nil
 	}
+	if to == l.view.end && l.view.size > 0 {
+		if err := l.roll(); err != nil {
+			return l.wrap("retain", err)
+		}
+	}
+	l.disk.config.Logger.Info("segments are past retention", "log", l.tp, "start", to)
+	return l.broken("retain", l.deleteBefore(to))
+}
+
+// expired is the offset up to which all segments are past retention.
+func (l *Log) expired(c *Config, now int64, hold offsets.Offset) (offsets.Offset, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	v := &l.view
 	var total int64
 	for i := range v.segments {
 		total += v.limit(i)
 	}
-	n := 0
-	for ; n < len(v.segments); n++ {
-		s := v.segments[n]
+	to := v.start
+	for i, s := range v.segments {
 		t, err := s.greatest()
 		if err != nil {
-			return l.wrap("retain", err)
+			return 0, err
 		}
-		size := v.limit(n)
+		size := v.limit(i)
 		old := c.RetentionMs >= 0 && t != record.NoTimestamp && now-t > c.RetentionMs
-		large := c.RetentionBytes >= 0 && total-size >= c.RetentionBytes && n < len(v.segments)-1
-		if size == 0 || !old && !large || v.endOf(n) > hold {
+		large := c.RetentionBytes >= 0 && total-size >= c.RetentionBytes && i < len(v.segments)-1
+		if size == 0 || !old && !large || v.endOf(i) > hold {
 			break
 		}
 		total -= size
+		to = v.endOf(i)
 	}
-	if n == 0 {
-		return nil
-	}
-	if n == len(v.segments) {
-		if err := l.roll(); err != nil {
-			return l.wrap("retain", err)
-		}
-	}
-	to := l.view.segments[n].base
-	l.disk.config.Logger.Info("segments are past retention", "log", l.tp, "segments", n, "start", to)
-	if to <= l.view.start {
-		return nil
-	}
-	return l.broken("retain", l.deleteBefore(to))
+	return to, nil
 }
 
 // dropStrays deletes folders put aside long ago.

@@ -8,7 +8,7 @@ import (
 )
 
 // Truncate removes the batches that hold offsets from to on, so that End is at
-// most to. Below the start it is Reset. It survives a power cut when it
+// most to, and Start at most End. Below the start it is Reset. It survives a power cut when it
 // returns: what was cut off does not come back behind what is written next.
 func (l *Log) Truncate(to offsets.Offset) error {
 	l.flushMu.Lock()
@@ -34,15 +34,19 @@ func (l *Log) truncate(to offsets.Offset) error {
 	if err != nil {
 		return err
 	}
+	if end < s.base { // into damage before the first segment
+		return l.restart(end, l.epochs)
+	}
 	if err := l.lower(end); err != nil {
 		return err
 	}
 	gone := l.view.segments[i+1:]
 	kept := l.view.segments[: i+1 : i+1]
 	l.publish(func(v *view) {
-		v.segments, v.end, v.size = kept, end, pos
+		v.segments, v.start, v.end, v.size = kept, min(v.start, end), end, pos
 		v.damaged = keepDamage(v.damaged, func(d damage) bool { return d.segment.base < end && d.from < end })
 	})
+	l.logged = min(l.logged, end)
 	l.rewind()
 	for j := len(gone) - 1; j >= 0; j-- {
 		if err := gone[j].remove(); err != nil {
@@ -95,7 +99,7 @@ func (l *Log) boundary(i int, to offsets.Offset) (pos int64, end offsets.Offset,
 // lower takes the recovery point back before bytes below it change.
 func (l *Log) lower(end offsets.Offset) error {
 	below := l.RecoveryPoint() > end
-	if err := l.disk.journal.write(below, journalEntry{journalEnd, l.key(), 0, end}); err != nil {
+	if err := l.disk.journal.write(below || end < l.logged, journalEntry{journalEnd, l.key(), 0, end}); err != nil {
 		return err
 	}
 	if below {
@@ -205,10 +209,16 @@ func (l *Log) reset(to offsets.Offset) error {
 
 // DeleteBefore makes to the log's start, for good when it returns, and deletes
 // the closed segments below it. A start at or below the present one changes
-// nothing.
+// nothing. What is not yet synced below to is synced first, so that the log
+// never ends before its start.
 func (l *Log) DeleteBefore(to offsets.Offset) error {
 	l.flushMu.Lock()
 	defer l.flushMu.Unlock()
+	if to > l.RecoveryPoint() && to <= l.End() {
+		if err := l.flushHeld(false); err != nil {
+			return err
+		}
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.closed {
@@ -240,7 +250,6 @@ func (l *Log) deleteBefore(to offsets.Offset) error {
 		v.damaged = keepDamage(v.damaged, func(d damage) bool { return d.next > to && d.segment.base >= v.segments[0].base })
 	})
 	l.epochs = l.epochs.cutStart(to)
-	l.recovery.Store(int64(max(to, l.RecoveryPoint())))
 	for _, s := range gone {
 		if err := s.remove(); err != nil {
 			return err
