@@ -96,3 +96,13 @@ func writeFile(t *testing.T, s *formats.Schema, o Options, batches ...*formats.C
 func recordTime() formats.Options {
 	return formats.Options{Value: "json", Time: formats.TimeOptions{Field: []string{"_timestamp"}, Zone: "UTC"}}
 }
+
+func createFile(t *testing.T, path string) *os.File {
+	t.Helper()
+	f, err := os.Create(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = f.Close() }) // closed for reading already
+	return f
+}

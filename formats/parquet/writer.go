@@ -10,6 +10,7 @@ import (
 	"github.com/apache/arrow/go/v15/parquet"
 	"github.com/apache/arrow/go/v15/parquet/compress"
 	"github.com/apache/arrow/go/v15/parquet/file"
+	"github.com/apache/arrow/go/v15/parquet/schema"
 
 	"sawlog/formats"
 )
@@ -93,11 +94,24 @@ func NewWriter(w io.Writer, s *formats.Schema, o Options) (out *Writer, err erro
 	sink := &stickySink{w: w}
 	leaves := s.Leaves()
 	out = &Writer{o: o, leaves: leaves, sink: sink, columns: make([]leafWriter, len(leaves))}
-	out.file = file.NewParquetWriter(sink, root, file.WithWriterProps(props))
+	if out.file, err = newFile(sink, root, props); err != nil {
+		return nil, err
+	}
 	for i := range leaves {
 		out.columns[i].leaf = &leaves[i]
 	}
-	return out, sink.err
+	return out, nil
+}
+
+// newFile starts arrow's writer, which panics when its first write fails.
+func newFile(sink *stickySink, root *schema.GroupNode, props *parquet.WriterProperties) (w *file.Writer, err error) {
+	defer func() {
+		if err = errors.Join(sink.err, err); err != nil {
+			err = fmt.Errorf("parquet: starting the file: %w", err)
+		}
+	}()
+	defer recovered(&err)
+	return file.NewParquetWriter(sink, root, file.WithWriterProps(props)), nil
 }
 
 func orDefault(v, otherwise int64) int64 {

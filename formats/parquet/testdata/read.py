@@ -1,9 +1,9 @@
 """Reads Parquet files with a foreign reader and prints them as JSON.
 
-usage: read.py duckdb|pyarrow FILE [PREDICATE]
+usage: read.py duckdb|pyarrow FILE [PREDICATES]
 Prints one JSON object: "rows" = list of rows as objects, "schema" = column -> type text,
 and for pyarrow "stats" = per row group and leaf [path, null_count, has_distinct, min, max].
-With a PREDICATE (SQL, duckdb only) "rows" is {"count": n}.
+With PREDICATEs (SQL, a line each, duckdb only) "rows" is {"counts": [n, …]}.
 """
 import base64
 import datetime
@@ -35,8 +35,11 @@ def by_duckdb(path, predicate):
     db = duckdb.connect()
     db.execute("set timezone = 'UTC'")
     if predicate:
-        n = db.execute(f"select count(*) from read_parquet('{path}') where {predicate}").fetchone()[0]
-        return {"rows": {"count": n}}
+        counts = [
+            db.execute(f"select count(*) from read_parquet('{path}') where {p}").fetchone()[0]
+            for p in predicate.split("\n")
+        ]
+        return {"rows": {"counts": counts}}
     types = db.execute(f"describe select * from read_parquet('{path}')").fetchall()
     # text for what Python would round or shift
     columns = []
