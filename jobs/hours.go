@@ -103,9 +103,8 @@ func units(p PartitionBy, from, to time.Time) ([]time.Time, error) {
 	if to.Sub(from) > gridLimit*time.Hour {
 		return nil, refuse(ErrInvalid, "the window is longer than %d days", gridLimit/24)
 	}
-	where := loadZone(p.Zone)
 	var starts []time.Time
-	for t := unitStart(p.Unit, from.In(where)); t.Before(to); t = unitEnd(p.Unit, t) {
+	for t := unitStart(p.Unit, from.In(p.where)); t.Before(to); t = unitEnd(p.Unit, t) {
 		if !t.Before(from) {
 			starts = append(starts, t)
 		}

@@ -91,12 +91,12 @@ func TestUnits(t *testing.T) {
 		{"hour", "Europe/Berlin", "2026-10-24T22:00:00Z", "2026-10-25T23:00:00Z", 25, "2026-10-24T22:00:00Z"},
 	}
 	for _, tt := range tests {
-		got, err := units(PartitionBy{Unit: tt.unit, Zone: tt.zone}, at(t, tt.from), at(t, tt.to))
+		got, err := units(PartitionBy{Unit: tt.unit, where: loadZone(tt.zone)}, at(t, tt.from), at(t, tt.to))
 		if err != nil || len(got) != tt.want || !got[0].Equal(at(t, tt.first)) {
 			t.Errorf("%s %s from %s: %v, %v", tt.unit, tt.zone, tt.from, got, err)
 		}
 	}
-	if _, err := units(PartitionBy{Unit: "hour", Zone: "UTC"}, at(t, "2020-01-01T00:00:00Z"), at(t, "2026-01-01T00:00:00Z")); err == nil {
+	if _, err := units(PartitionBy{Unit: "hour", where: time.UTC}, at(t, "2020-01-01T00:00:00Z"), at(t, "2026-01-01T00:00:00Z")); err == nil {
 		t.Error("six years of hours are not refused")
 	}
 }

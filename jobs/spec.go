@@ -77,6 +77,8 @@ type PartitionBy struct {
 	Zone     string
 	Path     string // strftime letters
 	Lateness time.Duration
+
+	where *time.Location // of Zone
 }
 
 // Output says where files go and how they are written.

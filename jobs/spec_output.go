@@ -22,6 +22,7 @@ func (s *Spec) readPartitionBy(root *section) {
 	p := &s.PartitionBy
 	p.Unit = sec.oneOf("unit", "hour", "hour", "day")
 	p.Zone = s.zone(sec, "zone")
+	p.where = loadZone(p.Zone)
 	fallback := "dt=%Y-%m-%d/hr=%H"
 	if p.Unit == "day" {
 		fallback = "dt=%Y-%m-%d"

@@ -3,6 +3,7 @@ package console
 import (
 	"fmt"
 	"html/template"
+	"math"
 	"strconv"
 	"strings"
 	"time"
@@ -33,24 +34,26 @@ func (b box) rect() string {
 // inner is the box without a margin.
 func (b box) inner(m float64) box { return box{b.x + m, b.y + m, b.w - 2*m, b.h - 2*m} }
 
-func num(f float64) string { return strconv.FormatFloat(f, 'f', -1, 64) }
+// num prints a coordinate to a hundredth.
+func num(f float64) string { return strconv.FormatFloat(math.Round(f*100)/100, 'f', -1, 64) }
 
 // outline is the SVG path of a state's shape in a box. All are filled with the
 // even-odd rule, but for failed, which is stroked.
 func outline(state string, b box) string {
 	cx, cy := b.x+b.w/2, b.y+b.h/2
-	r := min(b.w, b.h) / 2
+	rx := min(b.w, b.h) / 2
+	ry := max(rx, min(b.h/2, 5)) // narrow cells stay legible by height
 	switch state {
 	case jobs.HourSealed:
 		return b.rect()
 	case jobs.HourLate: // a full cell with a hole
-		return b.rect() + diamond(cx, cy, r*0.62)
+		return b.rect() + diamond(cx, cy, rx*0.62, ry*0.62)
 	case jobs.HourFilling: // the lower half, under an empty frame
 		return b.rect() + box{b.x + 1, b.y + 1, b.w - 2, b.h/2 - 1}.rect()
 	case jobs.HourRunning:
-		return diamond(cx, cy, r)
+		return diamond(cx, cy, rx, ry)
 	case jobs.HourFailed:
-		in := box{cx - r, cy - r, 2 * r, 2 * r}.inner(1)
+		in := box{cx - rx, cy - ry, 2 * rx, 2 * ry}.inner(min(1, rx/3))
 		return "M" + num(in.x) + " " + num(in.y) + "l" + num(in.w) + " " + num(in.h) + "m0 " + num(-in.h) + "l" + num(-in.w) + " " + num(in.h)
 	case jobs.HourMissing: // an empty frame
 		return b.rect() + b.inner(1.25).rect()
@@ -61,8 +64,8 @@ func outline(state string, b box) string {
 	return box{cx - 1, cy - 1, 2, 2}.rect()
 }
 
-func diamond(cx, cy, r float64) string {
-	return "M" + num(cx) + " " + num(cy-r) + "L" + num(cx+r) + " " + num(cy) + "L" + num(cx) + " " + num(cy+r) + "L" + num(cx-r) + " " + num(cy) + "z"
+func diamond(cx, cy, rx, ry float64) string {
+	return "M" + num(cx) + " " + num(cy-ry) + "L" + num(cx+rx) + " " + num(cy) + "L" + num(cx) + " " + num(cy+ry) + "L" + num(cx-rx) + " " + num(cy) + "z"
 }
 
 // legendShape draws one cell for the legend.
@@ -162,7 +165,7 @@ func axis(hours []jobs.Hour, unit string) template.HTML {
 		if begins && x < stripWidth-62 {
 			fmt.Fprintf(&out, `<path class="day" d="M%s 2v14"/><text x="%s" y="11">%s</text>`, num(x), num(x+4), h.Hour.Format("Mon 2 Jan"))
 		}
-		if unit == "hour" && h.Hour.Hour() == 12 {
+		if unit == "hour" && h.Hour.Hour() == 12 && pitch > 6 {
 			fmt.Fprintf(&out, `<text class="noon" x="%s" y="11">12</text>`, num(x))
 		}
 	}

@@ -237,7 +237,7 @@ document.addEventListener("click", async e => {
   button.disabled = true;
   let text = "";
   try {
-    const answer = await fetch(button.dataset.post, { method: "POST", headers: { "Content-Type": "application/json" }, body: "{}" });
+    const answer = await fetch(button.dataset.post, { method: "POST", headers: { "Content-Type": "application/json" }, body: button.dataset.body || "{}" });
     const body = await answer.json();
     if (!answer.ok) text = body.message + (body.hint ? "\n" + body.hint : "");
     else if (/rerun|verify/.test(button.dataset.post)) text = JSON.stringify(body, null, 2);
