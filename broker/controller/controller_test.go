@@ -106,10 +106,9 @@ func TestAlone(t *testing.T) {
 	})
 }
 
-// TestRequests walks through every method.
-func TestRequests(t *testing.T) {
-	fs := newDisk(t)
-	config := testConfig(fs)
+// TestTopicRequests walks through the methods about topics.
+func TestTopicRequests(t *testing.T) {
+	config := testConfig(newDisk(t))
 	config.Defaults = map[string]string{"num.partitions": "2"}
 	config.CheckConfigs = func(_ Resource, configs map[string]string) error {
 		if _, bad := configs["bad"]; bad {
@@ -117,16 +116,8 @@ func TestRequests(t *testing.T) {
 		}
 		return nil
 	}
-	c := open(t, config)
+	c := start(t, config)
 	ctx := t.Context()
-
-	epoch, err := c.RegisterBroker(ctx, registration(1))
-	if b, _ := c.Image().Broker(1); err != nil || epoch != int64(c.Image().Index) || b.Epoch != epoch {
-		t.Fatalf("epoch %d at index %d: %v", epoch, c.Image().Index, err)
-	}
-	if again, err := c.RegisterBroker(ctx, registration(1)); err != nil || again != epoch {
-		t.Errorf("registered again: epoch %d, %v", again, err)
-	}
 
 	dry, err := c.CreateTopic(ctx, NewTopic{Name: "orders", Partitions: -1, ReplicationFactor: -1, ValidateOnly: true})
 	if _, made := c.Image().TopicByName("orders"); err != nil || made || len(dry.Partitions) != 2 {
@@ -163,6 +154,26 @@ func TestRequests(t *testing.T) {
 		t.Errorf("altered: %v, %v", c.Image().Topics()[0].Configs, err)
 	}
 
+	if err := c.DeleteTopic(ctx, topic.ID); err != nil || c.Image().TopicCount() != 0 {
+		t.Errorf("deleted: %v", err)
+	}
+	if err := c.DeleteTopic(ctx, topic.ID); !errors.Is(err, ErrUnknownTopic) {
+		t.Errorf("deleted again: %v", err)
+	}
+}
+
+// TestBrokerRequests walks through the methods of brokers about themselves.
+func TestBrokerRequests(t *testing.T) {
+	c := open(t, testConfig(newDisk(t)))
+	ctx := t.Context()
+	epoch, err := c.RegisterBroker(ctx, registration(1))
+	if b, _ := c.Image().Broker(1); err != nil || epoch != int64(c.Image().Index) || b.Epoch != epoch {
+		t.Fatalf("epoch %d at index %d: %v", epoch, c.Image().Index, err)
+	}
+	if again, err := c.RegisterBroker(ctx, registration(1)); err != nil || again != epoch {
+		t.Errorf("registered again: epoch %d, %v", again, err)
+	}
+	topic := create(t, c, "orders", 5)
 	isr := ISRChange{Topic: topic.ID, Partition: 1, Broker: 1, BrokerEpoch: epoch, ISR: []Member{{1, epoch}}}
 	if p, err := c.ChangeISR(ctx, isr); err != nil || p.Leader != 1 {
 		t.Errorf("isr: %+v, %v", p, err)
@@ -191,11 +202,8 @@ func TestRequests(t *testing.T) {
 			t.Errorf("node id %d, %v", id, err)
 		}
 	}
-	if err := c.DeleteTopic(ctx, topic.ID); err != nil || c.Image().TopicCount() != 0 {
-		t.Errorf("deleted: %v", err)
-	}
-	if err := c.DeleteTopic(ctx, topic.ID); !errors.Is(err, ErrUnknownTopic) {
-		t.Errorf("deleted again: %v", err)
+	if err := c.DeleteTopic(ctx, topic.ID); err != nil {
+		t.Fatal(err)
 	}
 	if err := c.UnregisterBroker(ctx, 1); err != nil || len(c.Image().Brokers) != 0 {
 		t.Errorf("unregistered: %v", err)
@@ -435,4 +443,37 @@ func TestRestartsAndHash(t *testing.T) {
 			fs = crashed
 		}
 	}
+}
+
+// TestTakeOver: a node that takes over finishes what its forerunner left half
+// done: here a broker fenced, but not yet what it led given away.
+func TestTakeOver(t *testing.T) {
+	fs := newDisk(t)
+	c, err := Open(t.Context(), testConfig(fs))
+	if err != nil {
+		t.Fatal(err)
+	}
+	epoch, err := c.RegisterBroker(t.Context(), registration(1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	create(t, c, "orders", 2)
+	if _, err := c.propose(t.Context(), func(*Image) (decision, error) {
+		return decision{records: []record{&brokerChangeRecord{ID: 1, Epoch: epoch, Fenced: true}}}, nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if p := c.Image().Topics()[0].Partitions[0]; p.Leader != 1 {
+		t.Fatalf("nothing is left to do: %s", partitionText(&p))
+	}
+	if err := c.Close(); err != nil {
+		t.Fatal(err)
+	}
+	c = open(t, testConfig(fs))
+	for _, p := range c.Image().Topics()[0].Partitions {
+		if p.Leader != offsets.NoBroker || !slices.Equal(p.ELR, []offsets.BrokerID{1}) {
+			t.Errorf("left as it was: %s", partitionText(&p))
+		}
+	}
+	checkImage(t, &world{image: c.Image(), settings: c.settings})
 }

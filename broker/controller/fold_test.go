@@ -29,8 +29,10 @@ func (w *world) step(rnd *rand.Rand) error {
 	}
 	switch rnd.IntN(12) {
 	case 0:
-		return w.create(NewTopic{Name: fmt.Sprintf("t%d.x", rnd.IntN(30)), Partitions: rnd.Int32N(6), ReplicationFactor: int16(rnd.IntN(5)),
-			Configs: map[string]string{"min.insync.replicas": fmt.Sprint(rnd.IntN(4)), "unclean.leader.election.enable": fmt.Sprint(rnd.IntN(4) == 0)}})
+		return w.create(NewTopic{
+			Name: fmt.Sprintf("t%d.x", rnd.IntN(30)), Partitions: rnd.Int32N(6), ReplicationFactor: int16(rnd.IntN(5)),
+			Configs: map[string]string{"min.insync.replicas": fmt.Sprint(rnd.IntN(4)), "unclean.leader.election.enable": fmt.Sprint(rnd.IntN(4) == 0)},
+		})
 	case 1:
 		if t, _ := pick(); rnd.IntN(3) == 0 {
 			return w.do(func(im *Image) (decision, error) { return im.deleteTopic(t.ID) })
@@ -63,8 +65,11 @@ func (w *world) step(rnd *rand.Rand) error {
 	case 10:
 		t, _ := pick()
 		r := []Resource{{TopicResource, t.Name}, {BrokerResource, ""}, brokerResource(broker)}[rnd.IntN(3)]
-		ops := []ConfigOp{{OpKind(rnd.IntN(4)), "list", fmt.Sprint(rnd.IntN(3))}, {OpKind(rnd.IntN(2)), minISRKey, fmt.Sprint(1 + rnd.IntN(3))},
-			{OpKind(rnd.IntN(2)), uncleanKey, fmt.Sprint(rnd.IntN(3) == 0)}}
+		ops := []ConfigOp{
+			{OpKind(rnd.IntN(4)), "list", fmt.Sprint(rnd.IntN(3))},
+			{OpKind(rnd.IntN(2)), minISRKey, fmt.Sprint(1 + rnd.IntN(3))},
+			{OpKind(rnd.IntN(2)), uncleanKey, fmt.Sprint(rnd.IntN(3) == 0)},
+		}
 		return w.do(func(im *Image) (decision, error) {
 			return im.alterConfigs(w.settings, ConfigChange{Resource: r, Ops: ops, Replace: rnd.IntN(2) == 0})
 		})
@@ -178,8 +183,15 @@ func TestCutAnywhere(t *testing.T) {
 				}
 				for _, topic := range half.image.Topics() {
 					for i := range topic.Partitions {
-						if p := &topic.Partitions[i]; p.Leader != offsets.NoBroker && !half.image.usable(p.Leader) {
+						p := &topic.Partitions[i]
+						if p.Leader != offsets.NoBroker && !half.image.usable(p.Leader) {
 							t.Fatalf("cut at %d: %s/%d is led by %d, which is not in service", cut, topic.Name, i, p.Leader)
+						}
+						now, _ := half.image.Broker(b.ID)
+						before, _ := w.image.Partition(topic.ID, p.Index)
+						lost := seed%2 != 0 && !slices.Equal(before.lose(b.ID, false).ISR, before.ISR)
+						if lost && now.Incarnation != b.Incarnation && (p.inSync(b.ID) || slices.Contains(p.ELR, b.ID)) {
+							t.Fatalf("cut at %d: %s/%d counts on the new incarnation of %d, which lost records", cut, topic.Name, i, b.ID)
 						}
 					}
 				}

@@ -69,8 +69,10 @@ func (w *world) run(t *testing.T, d *datadriven.TestData) error {
 	case "unregister":
 		return w.do(func(im *Image) (decision, error) { return im.unregister(brokerArg(t, d)) })
 	case "create":
-		n := NewTopic{Name: nameArg(d), Partitions: int32(numberArg(t, d, "partitions", -1)), ReplicationFactor: int16(numberArg(t, d, "rf", -1)),
-			Assignment: assignmentArg(t, d), Internal: d.HasArg("internal")}
+		n := NewTopic{
+			Name: nameArg(d), Partitions: int32(numberArg(t, d, "partitions", -1)), ReplicationFactor: int16(numberArg(t, d, "rf", -1)),
+			Assignment: assignmentArg(t, d), Internal: d.HasArg("internal"),
+		}
 		for _, a := range d.CmdArgs {
 			if strings.Contains(a.Key, ".") && len(a.Vals) == 1 {
 				if n.Configs == nil {
