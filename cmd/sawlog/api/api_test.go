@@ -1,0 +1,411 @@
+package api
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"sawlog/broker"
+	"sawlog/jobs"
+	"sawlog/loader"
+)
+
+// journal keeps records in memory; with dead set it refuses them.
+type journal struct {
+	mu   sync.Mutex
+	dead bool
+}
+
+func (j *journal) Append(context.Context, []byte, []byte) error {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.dead {
+		return errors.New("fenced")
+	}
+	return nil
+}
+
+func (j *journal) Replay(context.Context, func(key, value []byte) error) error { return nil }
+
+// runner commits when it is let, or fails jobs whose name says so.
+type runner struct{ gate chan struct{} }
+
+func (runner) Topics(context.Context, *jobs.Spec) ([]string, error) { return []string{"v.a"}, nil }
+
+func (runner) Plan(_ context.Context, _ *jobs.Spec, set jobs.Set, ask jobs.Ask) (*jobs.Planned, error) {
+	return &jobs.Planned{ID: "0123456789abcdef", Preview: &loader.Preview{Plan: "0123456789abcdef", Status: "ready", Rows: 7}}, nil
+}
+
+func (r runner) Run(ctx context.Context, s *jobs.Spec, _ jobs.Set, p *jobs.Planned, e jobs.Exec) (*loader.Outcome, error) {
+	select {
+	case <-r.gate:
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	if strings.HasPrefix(s.Name, "bad") && !e.AcceptBad {
+		return nil, &loader.Error{Code: loader.ExitPartial, Msg: "7 bad records"}
+	}
+	return &loader.Outcome{Status: jobs.Committed, Plan: p.ID, Rows: 5, Number: 0, Hours: []loader.OutcomeHour{{Hour: "2026-11-29T13:00:00Z", Rows: 5}}}, nil
+}
+
+func (runner) Committed(context.Context, *jobs.Spec, jobs.Set, string) (*loader.Outcome, error) {
+	return nil, nil
+}
+
+func (runner) Abandon(context.Context, *jobs.Spec, jobs.Set, string, string, string) error {
+	return nil
+}
+
+func (runner) View(context.Context, *jobs.Spec, jobs.Set) (*jobs.View, error) {
+	return &jobs.View{Head: -1}, nil
+}
+
+// fakeCluster has one topic and one group.
+type fakeCluster struct{ err error }
+
+func (c fakeCluster) Info(context.Context) (*ClusterInfo, error) {
+	return &ClusterInfo{ID: "c", Controller: 1, Brokers: []Broker{{ID: 1, Addr: "127.0.0.1:9092"}}}, c.err
+}
+
+func (c fakeCluster) Topics(context.Context) ([]Topic, error) {
+	return []Topic{{Name: "pageviews", Partitions: []Partition{{Index: 2, LogStart: 10, HighWatermark: 42}}}}, c.err
+}
+
+func (c fakeCluster) Groups(context.Context, bool) ([]Group, error) {
+	return []Group{{Name: "g", Members: 1, Lag: 12, Offsets: []GroupOffset{{Topic: "pageviews", Partition: 2, Committed: 30, End: 42, Lag: 12}}}}, c.err
+}
+
+type world struct {
+	t       *testing.T
+	jobs    *jobs.Scheduler
+	journal *journal
+	gate    chan struct{}
+	web     *httptest.Server
+	client  *Client
+	ready   error
+}
+
+func newWorld(t *testing.T) *world {
+	t.Helper()
+	w := &world{t: t, journal: &journal{}, gate: make(chan struct{}, 100)}
+	r := runner{gate: w.gate}
+	s, err := jobs.Open(context.Background(), jobs.Config{Journal: w.journal, Runner: r})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.jobs = s
+	w.web = httptest.NewServer(New(Config{
+		Jobs: s, Cluster: fakeCluster{}, Loopback: true, Version: "9.9", Plan: r.Plan,
+		Broker: func() broker.Snapshot { return broker.Snapshot{Requests: 77, LogBytes: 4096} },
+		Checks: map[string]func() error{"broker": func() error { return w.ready }},
+		Verify: func(_ context.Context, _ *jobs.Spec, set jobs.Set, run string) (any, error) {
+			if run == "" {
+				return nil, &loader.Error{Code: loader.ExitMismatch, Msg: "part-0 has other bytes", Hint: "rerun it"}
+			}
+			return map[string]any{"dataset": set.Dataset, "ok": true}, nil
+		},
+		Fold: func(context.Context, *jobs.Spec, jobs.Set) (*loader.Fold, error) { return loader.NewFold(), nil },
+	}))
+	w.client, err = NewClient(w.web.URL, "ann")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		w.web.CloseClientConnections()
+		w.web.Close()
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return w
+}
+
+const job = "name: pageviews-hourly\nsource: {topics: [pageviews]}\noutput: {root: 'file:///w/pageviews'}\nschedule: {every: 1h, delay: 5m}\n"
+
+func (w *world) apply(text string) *jobs.Applied {
+	w.t.Helper()
+	a, err := w.client.Apply(w.t.Context(), []byte(text), "job.yaml", false)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return a
+}
+
+// exit checks the error's code, exit code and hint.
+func (w *world) exit(err error, code string, exit int, says string) {
+	w.t.Helper()
+	e, ok := errors.AsType[*Error](err)
+	if !ok || e.Code != code || e.ExitCode() != exit || !strings.Contains(e.Message+" "+e.Hint, says) {
+		w.t.Errorf("got %#v (%v), want %s, exit %d, saying %q", e, err, code, exit, says)
+	}
+}
+
+func TestJobsOverHTTP(t *testing.T) {
+	w, ctx := newWorld(t), t.Context()
+	dry, err := w.client.Apply(ctx, []byte(job), "job.yaml", true)
+	if err != nil || !dry.DryRun || dry.Change != "created" {
+		t.Fatalf("dry run: %+v, %v", dry, err)
+	}
+	if all, err := w.client.Jobs(ctx); err != nil || len(all) != 0 {
+		t.Fatalf("a dry run changed something: %v, %v", all, err)
+	}
+	if a := w.apply(job); a.Change != "created" || a.NextDue.Sub(a.Next) != 5*time.Minute {
+		t.Errorf("applied: %+v", a)
+	}
+	st, err := w.client.Job(ctx, "pageviews-hourly")
+	if err != nil || st.Text != job || st.By != "ann" || st.State != "active" {
+		t.Errorf("job: %+v, %v", st, err)
+	}
+	if st, err = w.client.Pause(ctx, "pageviews-hourly", "move"); err != nil || st.State != "paused" || st.Reason != "move, by ann" {
+		t.Errorf("pause: %+v, %v", st, err)
+	}
+	if r, err := w.client.Resume(ctx, "pageviews-hourly"); err != nil || r.Say != "no tick was missed" {
+		t.Errorf("resume: %+v, %v", r, err)
+	}
+	if ticks, err := w.client.Next(ctx, "pageviews-hourly", 3); err != nil || len(ticks) != 3 || ticks[2].Tick.Sub(ticks[0].Tick) != 2*time.Hour {
+		t.Errorf("next: %v, %v", ticks, err)
+	}
+	if text, err := w.client.Explain(ctx, "pageviews-hourly"); err != nil || !strings.Contains(string(text), "catchup: missing # default") {
+		t.Errorf("explain: %s, %v", text, err)
+	}
+	if plans, err := w.client.Plan(ctx, "pageviews-hourly", Trigger{}); err != nil || len(plans) != 1 || plans[0].Preview.Rows != 7 {
+		t.Errorf("plan: %+v, %v", plans, err)
+	}
+	if h, err := w.client.Hours(ctx, "pageviews-hourly", time.Time{}, time.Time{}); err != nil || len(h.Grids) != 1 || len(h.Grids[0].Hours) != 72 {
+		t.Errorf("hours: %+v, %v", h, err)
+	}
+	if err := w.client.Delete(ctx, "pageviews-hourly"); err != nil {
+		t.Error(err)
+	}
+	if all, err := w.client.Jobs(ctx); err != nil || len(all) != 0 {
+		t.Errorf("after delete: %v, %v", all, err)
+	}
+}
+
+func TestRunsOverHTTP(t *testing.T) {
+	w, ctx := newWorld(t), t.Context()
+	w.apply(job)
+	w.apply(strings.ReplaceAll(job, "pageviews", "bad"))
+	runs, err := w.client.Trigger(ctx, "pageviews-hourly", Trigger{})
+	if err != nil || len(runs) != 1 || runs[0].By != "ann" {
+		t.Fatal(runs, err)
+	}
+	w.gate <- struct{}{}
+	var seen []string
+	r, err := w.client.Wait(ctx, runs[0].Run, func(ev jobs.Event) { seen = append(seen, ev.Kind+" "+ev.Status) })
+	if err != nil || r.Status != jobs.Committed || r.Rows != 5 || r.Ledger == nil {
+		t.Errorf("waited: %+v, %v (%v)", r, err, seen)
+	}
+	if list, err := w.client.Runs(ctx, jobs.RunFilter{Job: "pageviews-hourly", Status: jobs.Committed}); err != nil || len(list) != 1 {
+		t.Errorf("list: %v, %v", list, err)
+	}
+	var report struct{ Dataset string }
+	if err := w.client.VerifyRun(ctx, r.Run, &report); err != nil || report.Dataset != "pageviews-hourly" {
+		t.Errorf("verify: %+v, %v", report, err)
+	}
+	w.exit(w.client.Rerun(ctx, r.Run, &report), CodeUnavailable, 6, "rerun is not available on this server")
+	_, err = w.client.Retry(ctx, r.Run, Retry{})
+	w.exit(err, CodeConflict, 4, "nothing to retry")
+
+	runs, err = w.client.Trigger(ctx, "bad-hourly", Trigger{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.gate <- struct{}{}
+	if r, err = w.client.Wait(ctx, runs[0].Run, nil); err != nil || r.Status != jobs.Partial || r.Exit != 7 {
+		t.Errorf("bad records: %+v, %v", r, err)
+	}
+	w.gate <- struct{}{}
+	if _, err := w.client.Retry(ctx, r.Run, Retry{AcceptBad: true}); err != nil {
+		t.Fatal(err)
+	}
+	if r, err = w.client.Wait(ctx, r.Run, nil); err != nil || r.Status != jobs.Committed {
+		t.Errorf("accepted: %+v, %v", r, err)
+	}
+
+	if runs, err = w.client.Trigger(ctx, "bad-hourly", Trigger{}); err != nil {
+		t.Fatal(err)
+	}
+	if r, err = w.client.Cancel(ctx, runs[0].Run); err != nil || r.Status != jobs.Cancelled || r.Reason != "cancelled by ann" {
+		t.Errorf("cancelled: %+v, %v", r, err)
+	}
+}
+
+func TestErrorsOverHTTP(t *testing.T) {
+	w, ctx := newWorld(t), t.Context()
+	_, err := w.client.Job(ctx, "none")
+	w.exit(err, CodeNotFound, 3, `no job "none"`)
+	_, err = w.client.Run(ctx, "none")
+	w.exit(err, CodeNotFound, 3, "no run")
+	_, err = w.client.Apply(ctx, []byte(job+"shedule: 1\n"), "a.yaml", false)
+	w.exit(err, CodeInvalid, 2, "a.yaml:5:1: shedule: unknown key; did you mean schedule?")
+	if e, ok := errors.AsType[*Error](err); !ok || len(e.Problems) != 1 || e.Problems[0].Line != 5 {
+		t.Errorf("problems: %#v", e)
+	}
+	w.apply(job)
+	_, err = w.client.Apply(ctx, []byte(strings.Replace(job, "hourly", "daily", 1)), "b.yaml", false)
+	w.exit(err, CodeConflict, 4, "choose another output.root")
+	_, err = w.client.Trigger(ctx, "pageviews-hourly", Trigger{From: "2026-11-29"})
+	w.exit(err, CodeInvalid, 2, "a window needs from and to")
+	_, err = w.client.Backfill(ctx, Backfill{Job: "pageviews-hourly", From: "yesterday", To: "now"})
+	w.exit(err, CodeInvalid, 2, `"yesterday" is no time`)
+	_, err = w.client.Backfill(ctx, Backfill{Job: "pageviews-hourly", From: "-5h", To: "now", Only: "all"})
+	w.exit(err, CodeInvalid, 2, "not available in this version")
+	w.exit(w.client.VerifyDataset(ctx, "pageviews-hourly", nil), CodeMismatch, 8, "rerun it")
+	_, err = w.client.Dataset(ctx, "none")
+	w.exit(err, CodeNotFound, 3, "no job of this server writes a data set none")
+	if d, err := w.client.Dataset(ctx, "pageviews-hourly"); err != nil || d.Ledger != -1 || d.Root != "file:///w/pageviews" {
+		t.Errorf("dataset: %+v, %v", d, err)
+	}
+	_, err = w.client.Apply(ctx, []byte(strings.Repeat("#", bodyLimit+1)), "big.yaml", false)
+	w.exit(err, CodeInvalid, 2, "longer than 1 MiB")
+	w.journal.mu.Lock()
+	w.journal.dead = true
+	w.journal.mu.Unlock()
+	_, err = w.client.Pause(ctx, "pageviews-hourly", "")
+	w.exit(err, CodeFailed, 1, "fenced")
+
+	gone, err := NewClient("http://127.0.0.1:1", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = gone.Jobs(ctx)
+	w.exit(err, CodeUnavailable, 6, "sawlog serve")
+	_, err = NewClient("localhost:8088", "")
+	w.exit(err, CodeInvalid, 2, "want http://HOST:PORT")
+	other := httptest.NewServer(http.NotFoundHandler())
+	defer other.Close()
+	foreign, err := NewClient(other.URL, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = foreign.Jobs(ctx)
+	w.exit(err, CodeFailed, 1, "is that address a sawlog server?")
+}
+
+func (w *world) do(method, path, body string, header map[string]string) (*http.Response, string) {
+	w.t.Helper()
+	req, err := http.NewRequest(method, w.web.URL+path, strings.NewReader(body))
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	for k, v := range header {
+		if k == "Host" {
+			req.Host = v
+			continue
+		}
+		req.Header.Set(k, v)
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	defer func() { _ = resp.Body.Close() }()
+	text, err := io.ReadAll(resp.Body)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return resp, string(text)
+}
+
+func TestForeignPagesAreKeptOut(t *testing.T) {
+	w := newWorld(t)
+	w.apply(job)
+	const pause = "/api/v1/jobs/pageviews-hourly/pause"
+	tests := []struct {
+		name, method, path string
+		header             map[string]string
+		status             int
+	}{
+		{"a tool", "POST", pause, nil, 200},
+		{"our own page", "POST", pause, map[string]string{"Sec-Fetch-Site": "same-origin"}, 200},
+		{"a foreign page", "POST", pause, map[string]string{"Sec-Fetch-Site": "cross-site"}, 403},
+		{"a foreign page, by origin", "POST", pause, map[string]string{"Origin": "http://evil.example"}, 403},
+		{"a page beside it", "DELETE", "/api/v1/jobs/pageviews-hourly", map[string]string{"Sec-Fetch-Site": "same-site"}, 403},
+		{"reading is no write", "GET", "/api/v1/jobs", map[string]string{"Sec-Fetch-Site": "cross-site"}, 200},
+		{"a rebound name", "GET", "/api/v1/jobs", map[string]string{"Host": "evil.example:8088"}, 403},
+		{"localhost", "GET", "/api/v1/jobs", map[string]string{"Host": "localhost:8088"}, 200},
+		{"IPv6 loopback", "GET", "/api/v1/jobs", map[string]string{"Host": "[::1]:8088"}, 200},
+		{"wrong method", "PUT", pause, nil, 404},
+	}
+	for _, tt := range tests {
+		resp, text := w.do(tt.method, tt.path, "", tt.header)
+		if resp.StatusCode != tt.status {
+			t.Errorf("%s: %d, want %d: %s", tt.name, resp.StatusCode, tt.status, text)
+		}
+		var e Error
+		if tt.status >= 400 && (json.Unmarshal([]byte(text), &e) != nil || e.Code == "" || e.Message == "") {
+			t.Errorf("%s: the error is no {code, message}: %s", tt.name, text)
+		}
+		if csp := resp.Header.Get("Content-Security-Policy"); !strings.Contains(csp, "default-src 'none'") || strings.Contains(csp, "unsafe") {
+			t.Errorf("%s: policy %q", tt.name, csp)
+		}
+	}
+}
+
+func TestHealthMetricsAndCluster(t *testing.T) {
+	w := newWorld(t)
+	w.apply(job)
+	if _, text := w.do("GET", "/livez", "", nil); text != "ok\n" {
+		t.Errorf("livez: %s", text)
+	}
+	if _, text := w.do("GET", "/readyz?verbose", "", nil); text != "[+] broker ok\nok\n" {
+		t.Errorf("readyz: %s", text)
+	}
+	w.ready = errors.New("no controller")
+	if resp, text := w.do("GET", "/readyz", "", nil); resp.StatusCode != 503 || text != "[-] broker: no controller\nnot ready\n" {
+		t.Errorf("not ready: %d %s", resp.StatusCode, text)
+	}
+	_, text := w.do("GET", "/metrics", "", nil)
+	for _, line := range []string{
+		"sawlog_requests_total 77", "sawlog_log_bytes 4096", `sawlog_job_paused{job="pageviews-hourly"} 0`,
+		`kafka_topic_partition_current_offset{partition="2",topic="pageviews"} 42`,
+		`kafka_topic_partition_oldest_offset{partition="2",topic="pageviews"} 10`,
+		`kafka_consumergroup_lag{consumergroup="g",partition="2",topic="pageviews"} 12`,
+		`kafka_consumergroup_current_offset{consumergroup="g",partition="2",topic="pageviews"} 30`,
+		"go_goroutines ",
+	} {
+		if !strings.Contains(text, "\n"+line) {
+			t.Errorf("metrics lack %q", line)
+		}
+	}
+	for path, word := range map[string]string{
+		"/api/v1/cluster": `"controller":1`, "/api/v1/topics": `"topic":"pageviews"`, "/api/v1/topics/pageviews": `"high_watermark":42`,
+		"/api/v1/groups": `"group":"g"`, "/api/v1/groups/g": `"lag":12`, "/api/v1/version": `"9.9"`, "/debug/pprof/cmdline": "",
+	} {
+		if resp, text := w.do("GET", path, "", nil); resp.StatusCode != 200 && word != "" || !strings.Contains(text, word) {
+			t.Errorf("%s: %d %s", path, resp.StatusCode, text)
+		}
+	}
+	if resp, _ := w.do("GET", "/api/v1/topics/none", "", nil); resp.StatusCode != 404 {
+		t.Errorf("no such topic: %d", resp.StatusCode)
+	}
+	if resp, _ := w.do("GET", "/api/v1/nonsense", "", nil); resp.StatusCode != 404 {
+		t.Errorf("no such resource: %d", resp.StatusCode)
+	}
+}
+
+func TestEventsKeepToOneJob(t *testing.T) {
+	w, ctx := newWorld(t), t.Context()
+	w.apply(job)
+	w.apply(strings.ReplaceAll(job, "pageviews", "other"))
+	var got []jobs.Event
+	err := w.client.watch(ctx, "other-hourly", func() bool {
+		for _, name := range []string{"pageviews-hourly", "other-hourly"} {
+			if _, err := w.client.Pause(ctx, name, ""); err != nil {
+				t.Error(err)
+			}
+		}
+		return true
+	}, func(ev jobs.Event) bool { got = append(got, ev); return false })
+	if err != nil || len(got) != 1 || got[0].Job != "other-hourly" || got[0].Status != "paused" || got[0].ID == 0 {
+		t.Errorf("got %+v, %v", got, err)
+	}
+}
