@@ -42,6 +42,16 @@ func integral(b []byte) bool {
 	return true
 }
 
+// exactDouble says that a literal is no integer beyond ±2^53, which a double
+// could round.
+func exactDouble(b []byte) bool {
+	if !integral(b) {
+		return true
+	}
+	v, ok := parseInt(b)
+	return ok && v <= maxExactInt && v >= -maxExactInt
+}
+
 // isMinusZero says that a literal is -0 without fraction or exponent.
 func isMinusZero(b []byte) bool { return len(b) == 2 && b[0] == '-' && b[1] == '0' }
 

@@ -170,8 +170,8 @@ func (k *cells) number(s *sink, text []byte, rep int16) bool {
 
 func (k *cells) float(s *sink, text []byte, rep int16) bool {
 	v, ok := parseDouble(text)
-	if !ok || (v > maxExactInt || v < -maxExactInt) && integral(text) {
-		return false // an integer that would be rounded
+	if !ok || (v >= maxExactInt || v <= -maxExactInt) && !exactDouble(text) {
+		return false
 	}
 	vec, leaf := k.at(s)
 	if s.kind == Double {

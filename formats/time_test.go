@@ -95,7 +95,7 @@ func TestWallClock(t *testing.T) {
 	for _, name := range []string{"America/New_York", "Australia/Lord_Howe", "Africa/Casablanca", "Asia/Kathmandu", "America/St_Johns"} {
 		z := zone(t, name)
 		skipped := 0
-		for at := int64(1514764800); at < 1514764800+366*86400; at += 3600/2 {
+		for at := int64(1514764800); at < 1514764800+366*86400; at += 3600 / 2 {
 			local := time.Unix(at, 0).In(z)
 			c := civil{year: local.Year(), month: int(local.Month()), day: local.Day(), hour: local.Hour(), minute: local.Minute()}
 			got, ok := c.at(z)
