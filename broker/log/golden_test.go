@@ -113,7 +113,7 @@ func TestGoldenIsRead(t *testing.T) {
 	if !ok || l.Start() != 3 || l.End() != 21 || l.Epoch() != 2 {
 		t.Fatalf("%v: %d..%d epoch %d", ok, l.Start(), l.End(), l.Epoch())
 	}
-	if got := tryProduce2(t, l, 4711, 2, 10); got != "dup 10" {
+	if got := tryProduce(t, l, 4711, 2, 10); got != "dup 10" {
 		t.Fatal(got)
 	}
 	at, _, _, found, err := l.OffsetForTime(testNow+17, 21)
@@ -121,16 +121,6 @@ func TestGoldenIsRead(t *testing.T) {
 		t.Fatalf("time lookup: %d %v %v", at, found, err)
 	}
 	must(t, d.Close())
-}
-
-func tryProduce2(t *testing.T, l *Log, id int64, epoch int16, seq int32) string {
-	t.Helper()
-	out, err := l.Append([]record.Batch{producedBatch(t, 0, 5, id, epoch, seq)}, Append{Epoch: 2, Now: testNow})
-	must(t, err)
-	if out[0].Duplicate {
-		return fmt.Sprintf("dup %d", out[0].First)
-	}
-	return fmt.Sprintf("at %d", out[0].First)
 }
 
 // undump reads what hex.Dump wrote.

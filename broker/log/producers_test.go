@@ -15,7 +15,7 @@ import (
 // tryProduce appends a batch of five with a sequence and says what came of it.
 func tryProduce(t *testing.T, l *Log, id int64, epoch int16, seq int32) string {
 	t.Helper()
-	out, err := l.Append([]record.Batch{producedBatch(t, 0, 5, id, epoch, seq)}, Append{Epoch: 1, Now: testNow})
+	out, err := l.Append([]record.Batch{producedBatch(t, 0, 5, id, epoch, seq)}, Append{Epoch: max(l.Epoch(), 1), Now: testNow})
 	switch {
 	case errors.Is(err, ErrOutOfOrderSequence):
 		return "order"

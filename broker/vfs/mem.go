@@ -403,7 +403,7 @@ func (m *Mem) SyncDir(name string) error {
 	if err != nil {
 		return &os.PathError{Op: "syncdir", Path: name, Err: err}
 	}
-	rest := m.pending[:0:0]
+	rest := m.pending[:0]
 	for _, op := range m.pending {
 		if op.touches(n) {
 			op.settle(func(dir *memNode) map[string]*memNode { return dir.durable })
@@ -411,6 +411,7 @@ func (m *Mem) SyncDir(name string) error {
 			rest = append(rest, op)
 		}
 	}
+	clear(m.pending[len(rest):])
 	m.pending = rest
 	return nil
 }
