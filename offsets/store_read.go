@@ -120,9 +120,9 @@ func (s *Store) Offsets(partition int32, group string, fn func(TopicPartition, C
 
 // HasOffsets tells whether a group has any offset.
 func (s *Store) HasOffsets(partition int32, group string) (bool, error) {
-	any := false
-	err := s.Offsets(partition, group, func(TopicPartition, Committed) { any = true })
-	return any, err
+	has := false
+	err := s.Offsets(partition, group, func(TopicPartition, Committed) { has = true })
+	return has, err
 }
 
 // Groups lists the groups of a partition that have a metadata row, by name.
@@ -173,11 +173,11 @@ func (s *Store) OffsetGroups(partition int32) ([]string, error) {
 	s.mu.RUnlock()
 	names := map[string]bool{}
 	for name := range touched {
-		any, err := s.HasOffsets(partition, name)
+		has, err := s.HasOffsets(partition, name)
 		if err != nil {
 			return nil, err
 		}
-		if any {
+		if has {
 			names[name] = true
 		}
 	}

@@ -298,23 +298,32 @@ func (a *applier) apply(partition int32, at offsets.Position, changes []offsets.
 // when much was.
 func (a *applier) flushes() {
 	done := a.co.ctx.Done()
+	settings := &a.co.config.Settings
+	due := time.NewTimer(settings.FlushEvery)
+	due.Stop()
+	waiting := false
 	for {
+		rows := 0
 		select {
 		case <-done:
 			return
+		case <-due.C:
+			waiting = false
+			rows = settings.FlushRows
 		case <-a.flush:
+			rows, _ = a.co.config.Store.Dirty()
 		}
-		settings := &a.co.config.Settings
-		if rows, _ := a.co.config.Store.Dirty(); rows < settings.FlushRows {
-			select {
-			case <-done:
-				return
-			case <-time.After(settings.FlushEvery):
+		if rows < settings.FlushRows {
+			if !waiting && rows > 0 {
+				waiting = true
+				due.Reset(settings.FlushEvery)
 			}
+			continue
 		}
 		if err := a.co.config.Store.Flush(); err != nil {
 			a.broken(err)
-			signal(a.flush)
+			waiting = true
+			due.Reset(settings.FlushEvery)
 		}
 	}
 }

@@ -3,15 +3,11 @@ package group
 import (
 	"context"
 	"fmt"
-	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
-
-	"sawlog/offsets"
 )
 
 func want(t *testing.T, what, have, want string) {
@@ -272,152 +268,6 @@ func TestCommitTimeout(t *testing.T) {
 		want(t, "commit", r.commit(outsider("g"), "t", 0, 1), "COORDINATOR_NOT_AVAILABLE")
 		if waited := time.Since(began); waited != 5*time.Second {
 			t.Errorf("waited %v", waited)
-		}
-	})
-}
-
-// TestRestart: a coordinator that starts again has the same members without a
-// rebalance and the same offsets, which come from the store and not from the log.
-func TestRestart(t *testing.T) {
-	path := t.TempDir() + "/offsets.db"
-	synctest.Test(t, func(t *testing.T) {
-		r := start(t, newFakeTopic(), path)
-		m := r.stable("g")
-		for i := range int32(10) {
-			want(t, "commit", r.commit(m, "t", i, int64(100+i)), "OK")
-		}
-		p := r.PartitionFor("g")
-		r.stop()
-		end := r.topic.log(p).end()
-		for _, l := range r.topic.logs {
-			l.epoch = 2
-		}
-		r.topic.reads = nil
-
-		r = start(t, r.topic, path)
-		defer r.stop()
-		for _, from := range r.topic.reads {
-			if from != end && from != end-1 && from != 0 {
-				t.Errorf("read from %d, want only from the end %d on", from, end)
-			}
-		}
-		want(t, "heartbeat", r.heartbeat(m), "OK")
-		for i := range int32(10) {
-			if have := r.committed("g", "t", i); have != int64(100+i) {
-				t.Errorf("partition %d: %d", i, have)
-			}
-		}
-		want(t, "sync", string(call(r.SyncGroup, syncRequest("g", m.id, m.generation, nil)).MemberAssignment), "assigned")
-		if n := r.Metrics().Rebalances; n != 0 {
-			t.Errorf("%d rebalances", n)
-		}
-		if n := r.Metrics().Rebuilds; n != 0 {
-			t.Errorf("%d partitions applied anew", n)
-		}
-		pass(10 * time.Second)
-		want(t, "heartbeat after the session", r.heartbeat(m), "UNKNOWN_MEMBER_ID")
-	})
-}
-
-// TestFollowerBecomesLeader: what a follower has applied makes it ready at once.
-func TestFollowerBecomesLeader(t *testing.T) {
-	topic := newFakeTopic()
-	one, two := t.TempDir()+"/one.db", t.TempDir()+"/two.db"
-	synctest.Test(t, func(t *testing.T) {
-		leader := start(t, topic, one)
-		store := openStore(t, two)
-		co, err := New(topic.config(store))
-		if err != nil {
-			t.Fatal(err)
-		}
-		follower := &rig{co, t, topic, store, two}
-		defer follower.stop()
-		m := leader.stable("g")
-		want(t, "commit", leader.commit(m, "t", 1, 42), "OK")
-		p := leader.PartitionFor("g")
-		follower.Advance(p, topic.log(p).high)
-		settle()
-		leader.stop()
-		if at := store.Applied(p); at.Offset != topic.log(p).high || at.Epoch != 1 {
-			t.Fatalf("the follower applied up to %+v", at)
-		}
-		topic.log(p).epoch = 2
-		follower.Elected(p, 2)
-		settle()
-		want(t, "heartbeat", follower.heartbeat(m), "OK")
-		if have := follower.committed("g", "t", 1); have != 42 {
-			t.Errorf("offset %d", have)
-		}
-	})
-}
-
-// TestLogAndStoreDisagree: whatever happened to the log below the applied
-// offset, the partition is applied anew and the log is right.
-func TestLogAndStoreDisagree(t *testing.T) {
-	path := t.TempDir() + "/offsets.db"
-	change := map[string]func(l *fakeLog){
-		"cut and rewritten in a new epoch": func(l *fakeLog) {
-			last := l.batches[len(l.batches)-1]
-			keep := l.batches[len(l.batches)-2]
-			rewritten := append([]byte(nil), keep...)
-			l.batches[len(l.batches)-1] = rewritten // the commit before, said again
-			l.batches[len(l.batches)-1].Stamp(last.BaseOffset(), 2)
-		},
-		"cut": func(l *fakeLog) {
-			l.batches = l.batches[:len(l.batches)-1]
-			l.high = l.end()
-		},
-	}
-	for name, fn := range change {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				path := path + strings.ReplaceAll(name, " ", "-")
-				r := start(t, newFakeTopic(), path)
-				want(t, "commit", r.commit(outsider("g"), "t", 1, 10), "OK")
-				want(t, "commit", r.commit(outsider("g"), "t", 1, 20), "OK")
-				p := r.PartitionFor("g")
-				r.stop()
-				l := r.topic.log(p)
-				fn(l)
-				l.epoch = 3
-				r = start(t, r.topic, path)
-				defer r.stop()
-				if have := r.committed("g", "t", 1); have != 10 {
-					t.Errorf("offset %d, want the 10 the log holds", have)
-				}
-				if n := r.Metrics().Rebuilds; n != 1 {
-					t.Errorf("%d partitions applied anew", n)
-				}
-			})
-		})
-	}
-}
-
-// TestCutWhileRunning: a follower whose log is cut below what it has applied
-// finds out by the new epoch that follows.
-func TestCutWhileRunning(t *testing.T) {
-	bubble(t, func(t *testing.T, r *rig) {
-		want(t, "commit", r.commit(outsider("g"), "t", 1, 10), "OK")
-		want(t, "commit", r.commit(outsider("g"), "t", 1, 20), "OK")
-		p := r.PartitionFor("g")
-		r.Resigned(p)
-		settle()
-		l := r.topic.log(p)
-		l.batches = l.batches[:1]
-		for i := range 2 {
-			b := append([]byte(nil), l.batches[0]...)
-			l.batches = append(l.batches, b)
-			l.batches[len(l.batches)-1].Stamp(offsets.Offset(1+i), 5)
-		}
-		l.high = l.end()
-		r.Advance(p, l.high)
-		settle()
-		if n := r.Metrics().Rebuilds; n != 1 {
-			t.Errorf("%d partitions applied anew", n)
-		}
-		c, ok, err := r.store.Offset(p, "g", offsets.TopicPartition{Topic: "t", Partition: 1})
-		if err != nil || !ok || c.Offset != 10 {
-			t.Errorf("offset %+v %v %v, want 10", c, ok, err)
 		}
 	})
 }

@@ -56,8 +56,8 @@ func Restore(name string, rules Rules, now int64, s Snapshot) *Group {
 			Protocols:  []Protocol{{s.Protocol, p.Subscription}},
 			Assignment: p.Assignment,
 		}
-		if g.members[m.ID] != nil {
-			continue
+		if _, taken := g.static[m.Instance]; taken || g.members[m.ID] != nil || s.Protocol == "" {
+			continue // not of our writing, and no group could be like that
 		}
 		g.add(m)
 		g.start(SessionTimer, m.ID, m.Session)
