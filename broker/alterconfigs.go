@@ -47,6 +47,9 @@ func (b *Broker) incrementalAlterConfigs(r *kmsg.IncrementalAlterConfigsRequest)
 		out.ResourceType, out.ResourceName = ask.ResourceType, ask.ResourceName
 		ops, err := configOps(ask.Configs)
 		if err == nil {
+			ops = b.fromDefaults(ask.ResourceType, ask.ResourceName, ops)
+		}
+		if err == nil {
 			err = b.changeConfigs(ask.ResourceType, ask.ResourceName, controller.ConfigChange{Ops: ops, ValidateOnly: r.ValidateOnly})
 		}
 		out.ErrorCode, out.ErrorMessage = codeAndText(err)
@@ -87,6 +90,34 @@ func configOps(configs []kmsg.IncrementalAlterConfigsRequestResourceConfig) ([]c
 		ops = append(ops, op)
 	}
 	return ops, nil
+}
+
+// fromDefaults turns an APPEND to or a SUBTRACT from a list that the topic
+// doesn't set itself into a SET: Kafka begins with the default, which the
+// controller doesn't know.
+func (b *Broker) fromDefaults(kind kmsg.ConfigResourceType, name string, ops []controller.ConfigOp) []controller.ConfigOp {
+	im := b.controller.Image()
+	t, ok := im.TopicByName(name)
+	if kind != kmsg.ConfigResourceTypeTopic || !ok {
+		return ops
+	}
+	for i, op := range ops {
+		s, known := findSetting(op.Key)
+		_, set := t.Configs[op.Key]
+		if !known || set || op.Kind != controller.Append && op.Kind != controller.Subtract {
+			continue
+		}
+		v, _ := b.layers(t, im).find(s)
+		list := splitList(v)
+		for _, part := range splitList(op.Value) {
+			list = slices.DeleteFunc(list, func(have string) bool { return have == part })
+			if op.Kind == controller.Append {
+				list = append(list, part)
+			}
+		}
+		ops[i] = controller.ConfigOp{Kind: controller.Set, Key: op.Key, Value: strings.Join(list, ",")}
+	}
+	return ops
 }
 
 func isList(name string) bool {

@@ -78,7 +78,7 @@ func (p *process) kill() {
 // acknowledged is what producers were promised.
 type acknowledged struct {
 	mu      sync.Mutex
-	offsets map[string]int64 // value → partition<<48 | offset
+	offsets map[string]int64 // by value
 }
 
 func TestKilledBrokerKeepsWhatItAcknowledged(t *testing.T) {

@@ -1,0 +1,126 @@
+package broker_test
+
+import (
+	"fmt"
+	"io"
+	"net"
+	"strings"
+	"testing"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"sawlog/broker/brokertest"
+	"sawlog/broker/record"
+)
+
+// replay sends prepared bytes and reads a reply of known length, without
+// allocating anything itself.
+type replay struct {
+	conn  net.Conn
+	frame []byte
+	reply []byte
+}
+
+func newReplay(t *testing.T, addr string, r kmsg.Request) *replay {
+	t.Helper()
+	conn, err := net.Dial("tcp", addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close() }) // read-only by now
+	p := &replay{conn: conn, frame: kmsg.NewRequestFormatter().AppendRequest(nil, r, 1), reply: make([]byte, 4)}
+	if _, err := conn.Write(p.frame); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.ReadFull(conn, p.reply); err != nil {
+		t.Fatal(err)
+	}
+	n := int(p.reply[0])<<24 | int(p.reply[1])<<16 | int(p.reply[2])<<8 | int(p.reply[3])
+	p.reply = make([]byte, 4+n)
+	if _, err := io.ReadFull(conn, p.reply[4:]); err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+func (p *replay) once(t *testing.T) {
+	if _, err := p.conn.Write(p.frame); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.ReadFull(p.conn, p.reply); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestProduceAllocations is the gate: a produce request costs at most 10
+// allocations and one for each further partition, whatever it carries.
+func TestProduceAllocations(t *testing.T) {
+	if raceEnabled {
+		t.Skip("the race detector allocates")
+	}
+	b := brokertest.Start(t, nil)
+	c := wireClient(t, b)
+	createTopic(t, c, "allocs", 30)
+	values := func(n int) []string {
+		out := make([]string, n)
+		for i := range out {
+			out[i] = strings.Repeat("x", 100)
+		}
+		return out
+	}
+	for _, tc := range []struct {
+		partitions int32
+		records    int
+		acks       int16
+		most       float64
+	}{
+		{1, 1, 1, 10}, {1, 1, -1, 10}, {1, 1000, -1, 10}, {30, 10, -1, 40},
+	} {
+		t.Run(fmt.Sprintf("%d partitions, %d records, acks %d", tc.partitions, tc.records, tc.acks), func(t *testing.T) {
+			r := produceTo("allocs", 0, tc.acks, batchOf(t, record.None, now(), values(tc.records)...))
+			r.Version = 12
+			for p := int32(1); p < tc.partitions; p++ {
+				rp := kmsg.NewProduceRequestTopicPartition()
+				rp.Partition, rp.Records = p, batchOf(t, record.None, now(), values(tc.records)...)
+				r.Topics[0].Partitions = append(r.Topics[0].Partitions, rp)
+			}
+			p := newReplay(t, b.Addr(), r)
+			for range 20 {
+				p.once(t) // pools fill
+			}
+			got := testing.AllocsPerRun(200, func() { p.once(t) })
+			t.Logf("%.1f allocations", got)
+			if got > tc.most {
+				t.Errorf("%.1f allocations, at most %.0f are allowed", got, tc.most)
+			}
+		})
+	}
+}
+
+// TestFetchAllocations is the gate of a fetch that finds something.
+func TestFetchAllocations(t *testing.T) {
+	if raceEnabled {
+		t.Skip("the race detector allocates")
+	}
+	b := brokertest.Start(t, nil)
+	c := wireClient(t, b)
+	createTopic(t, c, "f", 1)
+	big := strings.Repeat("y", 60<<10)
+	for range 3 {
+		if got := put(t, c, "f", batchOf(t, record.None, now(), big)); got.ErrorCode != 0 {
+			t.Fatal(got.ErrorCode)
+		}
+	}
+	p := newReplay(t, b.Addr(), fetchFrom("f", 0, 0))
+	for range 20 {
+		p.once(t)
+	}
+	got := testing.AllocsPerRun(200, func() { p.once(t) })
+	t.Logf("%.1f allocations", got)
+	if got > 20 {
+		t.Errorf("%.1f allocations, at most 20 are allowed", got)
+	}
+	if b.Metrics().SendfileBytes == 0 {
+		t.Error("nothing was sent by sendfile")
+	}
+}
