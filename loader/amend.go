@@ -29,6 +29,10 @@ func (l *Ledger) Abandon(ctx context.Context, planID, run string, o CommitOption
 			e := fail(ExitConflict, "plan %s was committed by record %d", planID, mark.Number)
 			return nil, nil, e.hint("a committed run is taken back with `sawlog out drop`")
 		}
+		// Whoever wrote the plan may have died before it was durable.
+		if _, err := l.putPlan(p); err != nil {
+			return nil, nil, err
+		}
 		return &Record{Kind: Abandon, Run: run, Tick: p.Tick, Plan: planID, Base: p.Base, By: o.By, Why: o.Why}, nil, nil
 	}
 	rec, err := l.append(ctx, build)

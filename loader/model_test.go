@@ -140,17 +140,16 @@ func (m *model) spawn(name string, act func(ctx context.Context, l *Ledger) erro
 }
 
 // excused tells of errors that others' acts may cause rightly: attempts of a
-// rerun or of a dead plan swept away, or a split retired meanwhile.
+// dead plan, of a rerun, or of a file made again are swept away, or their split
+// is retired meanwhile.
 func (m *model) excused(kind string, err error) bool {
 	var missing *IncompleteError
 	gone := errors.Is(err, sink.ErrNotExist)
 	switch kind {
-	case "rerun":
-		return gone
 	case "load", "supersede":
 		return (gone || errors.As(err, &missing)) && !errors.Is(err, errStillOpen)
 	default:
-		return false
+		return gone && (kind == "rerun" || len(m.damaged) > 0)
 	}
 }
 

@@ -3,6 +3,7 @@ package loader
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 
@@ -91,11 +92,15 @@ func DecodeRecord(n int64, data []byte) (*Record, error) {
 	if err := decodeStrict(data, &rec); err != nil {
 		return nil, damaged(err)
 	}
-	switch want, err := rec.checksum(); {
+	said := rec.Sum
+	again, _, err := rec.Encode()
+	switch {
 	case err != nil:
 		return nil, damaged(err)
-	case rec.Sum != want:
-		return nil, damaged(fmt.Errorf("sum is %q, its content has %q", rec.Sum, want))
+	case said != rec.Sum:
+		return nil, damaged(fmt.Errorf("sum is %q, its content has %q", said, rec.Sum))
+	case !bytes.Equal(again, data):
+		return nil, damaged(errors.New("is not in canonical form"))
 	case rec.Number != n:
 		return nil, damaged(fmt.Errorf("says it is number %d", rec.Number))
 	}

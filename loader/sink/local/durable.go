@@ -68,7 +68,8 @@ func (s *Sink) writeSynced(name string, data []byte) error {
 }
 
 // Sync fsyncs each file or folder and all folders above it up to the root, each
-// folder once, the deepest first.
+// folder once, the deepest first. The first call goes on above the root: whoever
+// made the root may have died before its name was durable.
 func (s *Sink) Sync(names ...string) error {
 	folders := map[string]bool{}
 	for _, name := range names {
@@ -94,6 +95,22 @@ func (s *Sink) Sync(names ...string) error {
 			return classify("sync", dir, err)
 		}
 	}
+	return s.anchor()
+}
+
+// anchor makes the name of the root durable, once. A folder above it that may
+// not be opened is passed over: it was not this process that made names in it.
+func (s *Sink) anchor() error {
+	if s.anchored.Load() {
+		return nil
+	}
+	for dir := s.dir; filepath.Dir(dir) != dir; dir = filepath.Dir(dir) {
+		err := s.fs.SyncDir(filepath.Dir(dir))
+		if err != nil && !errors.Is(err, os.ErrPermission) {
+			return classify("sync", filepath.Dir(dir), err)
+		}
+	}
+	s.anchored.Store(true)
 	return nil
 }
 

@@ -15,6 +15,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 
 	"sawlog/broker/vfs"
 	"sawlog/loader/sink"
@@ -25,6 +26,8 @@ type Sink struct {
 	fs  vfs.FS
 	dir string // absolute, or as given to New
 	uri string
+
+	anchored atomic.Bool // the root's own name was made durable by this Sink
 }
 
 var _ sink.Sink = (*Sink)(nil)
@@ -67,37 +70,12 @@ func (s *Sink) Mkdir(name string) error {
 	return classify("mkdir", name, s.fs.Mkdir(s.at(name), 0o755))
 }
 
-// MkdirAll makes a folder and those above it. Where it made the root itself it
-// makes that name durable too, since Sync stops at the root.
+// MkdirAll makes a folder and those above it, the root too.
 func (s *Sink) MkdirAll(name string) error {
 	if err := sink.Clean(name); err != nil {
 		return err
 	}
-	top := s.missingAboveRoot()
-	if err := s.fs.MkdirAll(s.at(name), 0o755); err != nil {
-		return classify("mkdir", name, err)
-	}
-	for dir := s.dir; top != "" && len(dir) >= len(top); dir = filepath.Dir(dir) {
-		if err := s.fs.SyncDir(filepath.Dir(dir)); err != nil {
-			return classify("sync", filepath.Dir(dir), err)
-		}
-	}
-	return nil
-}
-
-// missingAboveRoot is the highest folder on the way to the root that does not
-// exist, or "".
-func (s *Sink) missingAboveRoot() string {
-	top := ""
-	for dir := s.dir; ; dir = filepath.Dir(dir) {
-		if _, err := s.fs.Stat(dir); !errors.Is(err, os.ErrNotExist) {
-			return top
-		}
-		top = dir
-		if filepath.Dir(dir) == dir {
-			return top
-		}
-	}
+	return classify("mkdir", name, s.fs.MkdirAll(s.at(name), 0o755))
 }
 
 // Create makes a new file.
