@@ -95,7 +95,7 @@ func (d *csvDecoder) Append(c *Columns, m *Message) (Instant, error) {
 	if err != nil {
 		return 0, err
 	}
-	d.cells = cells{c: c, ref: m.Timestamp}
+	d.cells = cells{c: c, ref: m.Timestamp, scratch: d.cells.scratch}
 	for i, f := range d.fields {
 		if len(f.text) == 0 && !f.quoted {
 			continue // null
@@ -124,8 +124,11 @@ func (k *cells) field(s *sink, text []byte) bool {
 		}
 		return err == nil
 	case Int32, Int64, Float, Double:
-		text = bytes.TrimPrefix(text, []byte("+"))
-		return k.number(s, plainInteger(text), 0)
+		var ok bool
+		if text, ok = k.plainNumber(text); !ok {
+			return false
+		}
+		return k.number(s, text, 0)
 	case Timestamp:
 		if _, number := parseInt(text); number && !s.epoch && s.times.ops == nil {
 			return k.number(s, text, 0)
@@ -140,12 +143,27 @@ func (k *cells) field(s *sink, text []byte) bool {
 	return k.text(s, text, 0)
 }
 
-// plainInteger drops the leading zeros CSV writers leave in numbers.
-func plainInteger(text []byte) []byte {
+// plainNumber gives a number as JSON would write it: CSV writers add a plus,
+// leading zeros, and leave out the zero before a point.
+func (k *cells) plainNumber(text []byte) ([]byte, bool) {
+	if scanNumber(text, 0) == len(text) {
+		return text, true
+	}
+	k.scratch = k.scratch[:0]
+	if len(text) > 0 && (text[0] == '+' || text[0] == '-') {
+		if text[0] == '-' {
+			k.scratch = append(k.scratch, '-')
+		}
+		text = text[1:]
+	}
 	for len(text) > 1 && text[0] == '0' && text[1] >= '0' && text[1] <= '9' {
 		text = text[1:]
 	}
-	return text
+	if len(text) > 0 && text[0] == '.' {
+		k.scratch = append(k.scratch, '0')
+	}
+	k.scratch = append(k.scratch, text...)
+	return k.scratch, scanNumber(k.scratch, 0) == len(k.scratch)
 }
 
 // split cuts a record into fields.

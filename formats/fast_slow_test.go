@@ -217,7 +217,7 @@ func againstEncodingJSON(t *testing.T, value []byte, got outcome) {
 func TestFastAgainstSlowAtRandom(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(3, 4))
 	s, si := mixedSchema(t, false), mixedSchema(t, true)
-	for range 6000 {
+	for range 3000 {
 		a := fastSlowSeeds[rnd.IntN(len(fastSlowSeeds))]
 		b := fastSlowSeeds[rnd.IntN(len(fastSlowSeeds))]
 		value := []byte(a)

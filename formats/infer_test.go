@@ -186,7 +186,7 @@ func randomRecord(rnd *rand.Rand, depth int) string {
 // TestInferenceConverges holds the loop the loader relies on: after Extend the
 // records that led to it meet no unknown path, in any order and any split.
 func TestInferenceConverges(t *testing.T) {
-	for seed := range uint64(150) {
+	for seed := range uint64(60) {
 		rnd := rand.New(rand.NewPCG(seed, 1))
 		o := jsonOptions()
 		switch seed % 4 {

@@ -33,6 +33,7 @@ type cells struct {
 	c        *Columns
 	ref      int64 // the record's timestamp, for times without a year
 	replaced int64 // values with bytes that were no UTF-8
+	scratch  []byte
 }
 
 // null gives all leaves of s one entry of levels: not present beyond def.
