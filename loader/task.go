@@ -74,7 +74,7 @@ func runTask(ctx context.Context, c taskConfig) (*Result, error) {
 	}
 	if err := t.sink.Mkdir(t.dir); err != nil {
 		if errors.Is(err, sink.ErrNotExist) {
-			return nil, &Error{Code: ExitConflict, Msg: "the stage of the plan is gone: it was swept", Err: err}
+			return nil, &Error{Code: ExitConflict, Msg: "the plan was not begun, or its stage was swept", Err: err}
 		}
 		return nil, fmt.Errorf("attempt folder: %w", err)
 	}

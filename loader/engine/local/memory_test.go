@@ -1,0 +1,99 @@
+package local_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"sawlog/formats"
+)
+
+// slack is what a task may have resident besides its memory: the program, the
+// runtime, and garbage not yet collected.
+const slack = 64 << 20
+
+// The most memory a task has resident stays below its share and 64 MiB, few
+// columns or many, one hour or a lifetime of them, small records or huge.
+func TestTaskMemory(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: needs hundreds of megabytes of records")
+	}
+	full := os.Getenv("SAWLOG_TEST_REQUIRE") == "all"
+	for _, c := range []struct {
+		name    string
+		columns int
+		hours   int
+		records int
+		value   int // bytes of each string
+		memory  int64
+		long    bool
+	}{
+		{"8 columns 1 hour", 8, 1, 400_000, 24, 96 << 20, false},
+		{"400 columns 1 hour", 400, 1, 8_000, 24, 96 << 20, false},
+		{"400 columns 500 hours", 400, 500, 6_000, 24, 96 << 20, false},
+		{"8 columns 2000 hours", 8, 2000, 100_000, 24, 64 << 20, false},
+		{"8 columns 25539 hours", 8, 25_539, 150_000, 24, 128 << 20, true},
+		{"20 MiB record", 2, 1, 3, 20 << 20, 256 << 20, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if c.long && !full {
+				t.Skip("long: runs under SAWLOG_TEST_REQUIRE=all")
+			}
+			w := newWorld(t)
+			schema := &formats.Schema{Fields: []formats.Field{
+				{Name: "_partition", Type: &formats.Type{Kind: formats.Int32}},
+				{Name: "_offset", Type: &formats.Type{Kind: formats.Int64}},
+			}}
+			for i := range c.columns - 2 {
+				schema.Fields = append(schema.Fields, formats.Field{Name: fmt.Sprintf("c%03d", i), Type: &formats.Type{Kind: formats.String}})
+			}
+			if c.columns == 2 {
+				schema.Fields = append(schema.Fields, formats.Field{Name: "c000", Type: &formats.Type{Kind: formats.String}})
+			}
+			w.spec.Schema = schema
+			rnd := rand.New(rand.NewPCG(1, uint64(c.columns)))
+			noise := noise(1<<20 + c.value)
+			start := time.Date(2018, 1, 1, 0, 0, 0, 0, time.UTC)
+			w.produce(func(i int) []byte {
+				if i == c.records {
+					return nil
+				}
+				var b strings.Builder
+				at := start.Add(time.Duration(rnd.IntN(c.hours)) * time.Hour)
+				fmt.Fprintf(&b, `{"ts":%q`, at.Format(time.RFC3339))
+				for j := range max(c.columns-2, 1) {
+					fmt.Fprintf(&b, `,"c%03d":"`, j)
+					at := rnd.IntN(len(noise) - c.value)
+					b.WriteString(noise[at : at+c.value])
+					b.WriteByte('"')
+				}
+				b.WriteByte('}')
+				return []byte(b.String())
+			})
+			p := w.plan()
+			began := time.Now()
+			peak, told := w.peak(p, 0, c.memory)
+			if told != nil {
+				t.Fatalf("%+v", told)
+			}
+			t.Logf("peak %d MiB of %d MiB, %v", peak>>20, (c.memory+slack)>>20, time.Since(began).Round(time.Millisecond))
+			if peak > c.memory+slack {
+				t.Errorf("peak %d MiB, more than %d MiB and 64", peak>>20, c.memory>>20)
+			}
+		})
+	}
+}
+
+// noise is text that does not compress.
+func noise(n int) string {
+	const letters = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ-_"
+	rnd := rand.New(rand.NewPCG(9, 9))
+	out := make([]byte, n)
+	for i := range out {
+		out[i] = letters[rnd.IntN(len(letters))]
+	}
+	return string(out)
+}
