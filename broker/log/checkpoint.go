@@ -23,11 +23,12 @@ const checkpointHead = "recovery-points 1"
 
 var errCheckpoint = errors.New("recovery points are damaged")
 
-// encodePoints writes the file: a head, a line per log in the order given, and
-// the CRC-32C of all lines before it.
-func encodePoints(keys []logKey, points map[logKey]point) []byte {
+// encodePoints writes the file: a head, the mark of the journal from before the
+// points were taken, a line per log in the order given, and the CRC-32C of all
+// lines before it.
+func encodePoints(mark journalMark, keys []logKey, points map[logKey]point) []byte {
 	var b bytes.Buffer
-	fmt.Fprintln(&b, checkpointHead)
+	fmt.Fprintf(&b, "%s\njournal %d %d\n", checkpointHead, mark.generation, mark.size)
 	for _, k := range keys {
 		p := points[k]
 		producers := "producers"
@@ -41,24 +42,27 @@ func encodePoints(keys []logKey, points map[logKey]point) []byte {
 }
 
 // decodePoints reads what encodePoints wrote.
-func decodePoints(b []byte) (map[logKey]point, error) {
+func decodePoints(b []byte) (mark journalMark, _ map[logKey]point, err error) {
 	body, last, ok := bytes.Cut(b, []byte("\ncrc "))
 	if !ok {
-		return nil, fmt.Errorf("%w: no crc line", errCheckpoint)
+		return mark, nil, fmt.Errorf("%w: no crc line", errCheckpoint)
 	}
 	body = b[:len(body)+1]
 	if want := fmt.Sprintf("%08x\n", crc32.Checksum(body, castagnoli)); want != string(last) {
-		return nil, fmt.Errorf("%w: crc %q, computed %q", errCheckpoint, bytes.TrimSpace(last), want[:8])
+		return mark, nil, fmt.Errorf("%w: crc %q, computed %q", errCheckpoint, bytes.TrimSpace(last), want[:8])
 	}
 	lines := strings.Split(strings.TrimSuffix(string(body), "\n"), "\n")
-	if lines[0] != checkpointHead {
-		return nil, fmt.Errorf("%w: head %q", errCheckpoint, lines[0])
+	if lines[0] != checkpointHead || len(lines) < 2 {
+		return mark, nil, fmt.Errorf("%w: head %q", errCheckpoint, lines[0])
 	}
-	out := make(map[logKey]point, len(lines)-1)
-	for i, line := range lines[1:] {
+	if _, err := fmt.Sscanf(lines[1], "journal %d %d", &mark.generation, &mark.size); err != nil {
+		return mark, nil, fmt.Errorf("%w: mark %q: %w", errCheckpoint, lines[1], err)
+	}
+	out := make(map[logKey]point, len(lines)-2)
+	for i, line := range lines[2:] {
 		parts := strings.Split(line, " ")
 		if len(parts) != 5 {
-			return nil, fmt.Errorf("%w: line %d", errCheckpoint, i+2)
+			return mark, nil, fmt.Errorf("%w: line %d", errCheckpoint, i+3)
 		}
 		id, err := offsets.ParseTopicID(parts[0])
 		var n [3]int64
@@ -68,9 +72,9 @@ func decodePoints(b []byte) (map[logKey]point, error) {
 			}
 		}
 		if err != nil {
-			return nil, fmt.Errorf("%w: line %d: %w", errCheckpoint, i+2, err)
+			return mark, nil, fmt.Errorf("%w: line %d: %w", errCheckpoint, i+3, err)
 		}
 		out[logKey{id, int32(n[0])}] = point{offsets.Offset(n[1]), offsets.Offset(n[2]), parts[4] == "idle"}
 	}
-	return out, nil
+	return mark, out, nil
 }

@@ -104,19 +104,19 @@ func (d *Disk) start() error {
 		return err
 	}
 	at := &startState{clean: d.CleanStart()}
+	mark, points, err := d.readPoints()
+	if err != nil {
+		return err
+	}
+	at.points, d.points = points, points
 	var damaged int
-	if d.journal, at.journal, damaged, err = openJournal(d.fs, d.dir); err != nil {
+	if d.journal, at.journal, damaged, err = openJournal(d.fs, d.dir, mark); err != nil {
 		return err
 	}
 	if at.walkAll = damaged > 0; at.walkAll {
 		at.clean = false
 		d.config.Logger.Error("epoch journal is damaged; epochs are read from all batches", "records", damaged)
 	}
-	at.points, err = d.readPoints()
-	if err != nil {
-		return err
-	}
-	d.points = at.points
 	if err := d.discover(); err != nil {
 		return err
 	}
@@ -124,20 +124,20 @@ func (d *Disk) start() error {
 }
 
 // readPoints reads the checkpoint; a damaged one only makes recovery longer.
-func (d *Disk) readPoints() (map[logKey]point, error) {
+func (d *Disk) readPoints() (journalMark, map[logKey]point, error) {
 	b, err := vfs.ReadFile(d.fs, path.Join(d.dir, checkpointName))
 	if errors.Is(err, os.ErrNotExist) {
-		return map[logKey]point{}, nil
+		return journalMark{}, map[logKey]point{}, nil
 	}
 	if err != nil {
-		return nil, err
+		return journalMark{}, nil, err
 	}
-	points, err := decodePoints(b)
+	mark, points, err := decodePoints(b)
 	if err != nil {
 		d.config.Logger.Error("checkpoint is not readable; all logs are read whole", "err", err)
-		return map[logKey]point{}, nil
+		return journalMark{}, map[logKey]point{}, nil
 	}
-	return points, nil
+	return mark, points, nil
 }
 
 // discover finds the folders of logs and clears those half deleted. A folder
@@ -289,6 +289,11 @@ func (d *Disk) Create(tp offsets.TopicPartition, id offsets.TopicID, c Config) (
 		return nil, err
 	}
 	l.view = view{segments: []*segment{newSegment(l, 0)}}
+	// The directory may have held this very partition before.
+	err = d.journal.write(false, journalEntry{journalEnd, l.key(), 0, 0}, journalEntry{journalStart, l.key(), 0, 0})
+	if err != nil {
+		return nil, err
+	}
 	d.logs[l.key()], d.names[folder] = l, l
 	return l, nil
 }

@@ -41,20 +41,22 @@
 // cannot be read makes recovery read every log whole.
 //
 //	recovery-points 1
+//	journal <generation> <size>     of epochs, from before the points were taken
 //	<topic id> <partition> <start> <recovery> producers|idle      a line per log
 //	crc <8 hex digits, of all lines above>
 //
 // epochs: one journal for all logs, so that an election of thousands of
 // partitions is one write and one sync. Written anew when mostly dead.
 //
-//	┌──────────────────────────┬────────────┐
-//	│ "SAWEPOCH"               │ version u32│ = 1, then records of 40 bytes:
-//	├─────────┬────────┬───────┼────────────┼───────────────┬───────────┬────────────┐
-//	│ crc u32 │ kind u8│ 0 u24 │ topic id 16│ partition i32 │ epoch i32 │ offset i64 │
-//	└─────────┴────────┴───────┴────────────┴───────────────┴───────────┴────────────┘
+//	┌──────────────────────────┬────────────┬────────────────┐
+//	│ "SAWEPOCH"               │ version u32│ generation u32 │ version 1; then records of 40 bytes:
+//	├─────────┬────────┬───────┼────────────┼────────────────┴───────────┬────────────┐
+//	│ crc u32 │ kind u8│ 0 u24 │ topic id 16│ partition i32 │ epoch i32  │ offset i64 │
+//	└─────────┴────────┴───────┴────────────┴────────────────────────────┴────────────┘
 //	crc of all that follows it in the record
 //	kind 1  epoch begins at offset
-//	kind 2  the log was cut to end at offset (its recovery point is no higher)
+//	kind 2  the log was cut to end at offset; a recovery point in a checkpoint
+//	        taken before that record is no longer true
 //	kind 3  the log starts at offset
 //
 // # Files of a log

@@ -38,7 +38,7 @@ func Dump(fs vfs.FS, name string, fn func(line string) error) error {
 	case base == epochsName:
 		return dumpJournal(name, b, fn)
 	case base == checkpointName:
-		if _, err := decodePoints(b); err != nil {
+		if _, _, err := decodePoints(b); err != nil {
 			return errors.Join(dumpText(b, fn), &CorruptError{Path: name, Err: err})
 		}
 		return dumpText(b, fn)
@@ -186,7 +186,7 @@ func dumpSnapshot(name string, b []byte, fn func(string) error) error {
 func dumpJournal(name string, b []byte, fn func(string) error) error {
 	var ferr error
 	kinds := map[byte]string{journalAssign: "assign", journalEnd: "end", journalStart: "start"}
-	damaged, err := parseJournal(b, func(e journalEntry) {
+	damaged, _, err := parseJournal(b, func(e journalEntry, _ journalMark) {
 		line := fmt.Sprintf("%s topicId=%s partition=%d offset=%d", kinds[e.kind], e.key.topic, e.key.partition, e.offset)
 		if e.kind == journalAssign {
 			line += fmt.Sprintf(" epoch=%d", e.epoch)

@@ -1,6 +1,7 @@
 package log
 
 import (
+	"errors"
 	"math"
 	"strings"
 	"sync"
@@ -254,6 +255,37 @@ func TestStray(t *testing.T) {
 	must(t, d.Close())
 	if d = openTest(t, fs, "data"); len(d.Logs()) != 0 {
 		t.Fatalf("%d logs", len(d.Logs()))
+	}
+	must(t, d.Close())
+}
+
+// TestDeletedAndMadeAgain: a partition that comes back to a broker begins at 0,
+// whatever the journal and the checkpoint remember of it.
+func TestDeletedAndMadeAgain(t *testing.T) {
+	fs, d, l := onMem(t, small())
+	fill(t, l, 100)
+	must(t, l.DeleteBefore(60))
+	must(t, d.Assign([]Assignment{{l, 9}}))
+	must(t, d.Tick(time.UnixMilli(testNow)))
+	must(t, d.Delete(l))
+	if _, err := l.Read(60, 100, 100, true); !errors.Is(err, ErrClosed) {
+		t.Fatalf("read of a deleted log: %v", err)
+	}
+	l, err := d.Create(testTP, testID, small())
+	must(t, err)
+	b := batch(t, 0, 5)
+	_, err = l.Append([]record.Batch{b}, Append{Epoch: 10, Now: testNow})
+	must(t, err)
+	crashed := fs.CrashClone(nil)
+	change(t, crashed, "data/clicks-0/"+offsetName(0, logSuffix), func(b []byte) []byte { return b[:len(b)-1] })
+	_, l2 := reopen(t, crashed)
+	if l2.Start() != 0 || l2.End() != 0 {
+		t.Fatalf("after a torn append: %d..%d", l2.Start(), l2.End())
+	}
+	must(t, d.Close())
+	d, l = reopen(t, fs)
+	if epoch, end := l.EndOffsetFor(9); l.Start() != 0 || l.End() != 5 || epoch != 9 || end != 0 {
+		t.Fatalf("%d..%d, epoch 9 ends at %d %d", l.Start(), l.End(), epoch, end)
 	}
 	must(t, d.Close())
 }

@@ -178,18 +178,18 @@ func TestDumpDamage(t *testing.T) {
 
 func TestCheckpointDamage(t *testing.T) {
 	key := logKey{testID, 3}
-	good := encodePoints([]logKey{key}, map[logKey]point{key: {5, 77, true}})
-	back, err := decodePoints(good)
-	if err != nil || back[key] != (point{5, 77, true}) {
+	good := encodePoints(journalMark{2, 88}, []logKey{key}, map[logKey]point{key: {5, 77, true}})
+	mark, back, err := decodePoints(good)
+	if err != nil || mark != (journalMark{2, 88}) || back[key] != (point{5, 77, true}) {
 		t.Fatalf("%+v, %v", back, err)
 	}
 	for i := range good {
 		bad := append([]byte(nil), good...)
 		bad[i] ^= 0x04
-		if _, err := decodePoints(bad); !errors.Is(err, errCheckpoint) {
+		if _, _, err := decodePoints(bad); !errors.Is(err, errCheckpoint) {
 			t.Fatalf("flipped byte %d: %v", i, err)
 		}
-		if _, err := decodePoints(good[:i]); !errors.Is(err, errCheckpoint) {
+		if _, _, err := decodePoints(good[:i]); !errors.Is(err, errCheckpoint) {
 			t.Fatalf("cut at %d: %v", i, err)
 		}
 	}
@@ -198,12 +198,12 @@ func TestCheckpointDamage(t *testing.T) {
 // FuzzFiles reads rubbish as each kind of file.
 func FuzzFiles(f *testing.F) {
 	key := logKey{testID, 3}
-	f.Add(encodePoints([]logKey{key}, map[logKey]point{key: {5, 77, true}}))
+	f.Add(encodePoints(journalMark{2, 88}, []logKey{key}, map[logKey]point{key: {5, 77, true}}))
 	f.Add(encodeSnapshot(&producers{byID: map[int64]*producer{7: {n: 1, txnFirst: noTxn}}}))
-	f.Add(journalEntry{journalAssign, key, 4, 9}.append([]byte(journalMagic + "\x00\x00\x00\x01")))
+	f.Add(journalEntry{journalAssign, key, 4, 9}.append([]byte(journalMagic + "\x00\x00\x00\x01\x00\x00\x00\x01")))
 	f.Add(encodePartition(testID))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		if points, err := decodePoints(b); err == nil && len(points) > len(b) {
+		if _, points, err := decodePoints(b); err == nil && len(points) > len(b) {
 			t.Fatal("more points than bytes")
 		}
 		if ps, err := decodeSnapshot(b, 0); err == nil {
@@ -212,7 +212,7 @@ func FuzzFiles(f *testing.F) {
 			}
 		}
 		r := &remembered{cut: -1}
-		if _, err := parseJournal(b, r.add); err == nil {
+		if _, _, err := parseJournal(b, func(e journalEntry, _ journalMark) { r.add(e, true) }); err == nil {
 			for i := 1; i < len(r.epochs); i++ {
 				if r.epochs[i].Epoch <= r.epochs[i-1].Epoch || r.epochs[i].Start < r.epochs[i-1].Start {
 					t.Fatalf("epochs out of order: %v", r.epochs)

@@ -22,7 +22,7 @@ import (
 // Records have one length, so that a damaged one hides no other.
 const (
 	journalMagic  = "SAWEPOCH"
-	journalHeader = len(journalMagic) + 4 // and uint32 version
+	journalHeader = len(journalMagic) + 4 + 4 // and uint32 version, uint32 generation
 	journalRecord = 4 + 1 + 3 + 16 + 4 + 4 + 8
 	// journalSlack is how much dead weight the file carries before it is
 	// written anew, in bytes above twice its live records.
@@ -62,20 +62,27 @@ func (e journalEntry) append(b []byte) []byte {
 	return b
 }
 
-// parseJournal calls fn for the sound records of a journal and returns how many
-// were damaged, a cut-off last one not counted.
-func parseJournal(b []byte, fn func(journalEntry)) (damaged int, err error) {
+// journalMark is a place in the journal. Each rewrite begins a generation.
+type journalMark struct {
+	generation uint32
+	size       int64
+}
+
+// parseJournal calls fn for the sound records of a journal with the mark after
+// each, and returns how many were damaged, a cut-off last one not counted.
+func parseJournal(b []byte, fn func(e journalEntry, after journalMark)) (damaged int, generation uint32, err error) {
 	if len(b) == 0 {
-		return 0, nil
+		return 0, 0, nil
 	}
 	if len(b) < journalHeader || string(b[:len(journalMagic)]) != journalMagic {
-		return 0, errors.New("not an epoch journal")
+		return 0, 0, errors.New("not an epoch journal")
 	}
 	if v := binary.BigEndian.Uint32(b[len(journalMagic):]); v != journalVersion {
-		return 0, fmt.Errorf("epoch journal version %d, this program reads %d", v, journalVersion)
+		return 0, 0, fmt.Errorf("epoch journal version %d, this program reads %d", v, journalVersion)
 	}
-	for b = b[journalHeader:]; len(b) >= journalRecord; b = b[journalRecord:] {
-		r := b[:journalRecord]
+	generation = binary.BigEndian.Uint32(b[len(journalMagic)+4:])
+	for pos := journalHeader; pos+journalRecord <= len(b); pos += journalRecord {
+		r := b[pos : pos+journalRecord]
 		if binary.BigEndian.Uint32(r) != crc32.Checksum(r[4:], castagnoli) {
 			damaged++
 			continue
@@ -85,26 +92,27 @@ func parseJournal(b []byte, fn func(journalEntry)) (damaged int, err error) {
 		e.key.partition = int32(binary.BigEndian.Uint32(r[24:]))
 		e.epoch = offsets.Epoch(binary.BigEndian.Uint32(r[28:]))
 		e.offset = offsets.Offset(binary.BigEndian.Uint64(r[32:]))
-		fn(e)
+		fn(e, journalMark{generation, int64(pos + journalRecord)})
 	}
-	return damaged, nil
+	return damaged, generation, nil
 }
 
 // remembered is what the journal tells of one log.
 type remembered struct {
 	epochs epochs
 	start  offsets.Offset
-	cut    offsets.Offset // lowest end it was cut to, or −1
+	cut    offsets.Offset // lowest end it was cut to since the checkpoint, or −1
 	seen   bool           // the journal has a record of the log
 }
 
-func (r *remembered) add(e journalEntry) {
+// add applies a record; late tells that it is younger than the checkpoint.
+func (r *remembered) add(e journalEntry, late bool) {
 	switch e.kind {
 	case journalAssign:
 		r.epochs, _ = r.epochs.assign(e.epoch, e.offset)
 	case journalEnd:
 		r.epochs = r.epochs.cutEnd(e.offset)
-		if r.cut < 0 || e.offset < r.cut {
+		if late && (r.cut < 0 || e.offset < r.cut) {
 			r.cut = e.offset
 		}
 		r.start = min(r.start, e.offset)
@@ -121,14 +129,15 @@ type journal struct {
 
 	mu   sync.Mutex
 	file vfs.File
-	size int64
-	late bool // not all of it is synced
+	mark journalMark // its end
+	late bool        // not all of it is synced
 	buf  []byte
 }
 
-// openJournal reads the file and opens it for more.
-func openJournal(fs vfs.FS, dir string) (_ *journal, found map[logKey]*remembered, damaged int, err error) {
-	j := &journal{fs: fs, path: path.Join(dir, epochsName)}
+// openJournal reads the file and opens it for more. checkpoint is the mark the
+// checkpoint was taken at.
+func openJournal(fs vfs.FS, dir string, checkpoint journalMark) (_ *journal, found map[logKey]*remembered, damaged int, err error) {
+	j := &journal{fs: fs, path: path.Join(dir, epochsName), mark: checkpoint}
 	found = map[logKey]*remembered{}
 	b, err := vfs.ReadFile(fs, j.path)
 	if errors.Is(err, os.ErrNotExist) {
@@ -137,19 +146,20 @@ func openJournal(fs vfs.FS, dir string) (_ *journal, found map[logKey]*remembere
 	if err != nil {
 		return nil, nil, 0, err
 	}
-	damaged, err = parseJournal(b, func(e journalEntry) {
+	damaged, j.mark.generation, err = parseJournal(b, func(e journalEntry, after journalMark) {
 		if found[e.key] == nil {
 			found[e.key] = &remembered{cut: -1, seen: true}
 		}
-		found[e.key].add(e)
+		found[e.key].add(e, after.generation != checkpoint.generation || after.size > checkpoint.size)
 	})
 	if err != nil {
 		return nil, nil, 0, fmt.Errorf("%s: %w", j.path, err)
 	}
 	if len(b) < journalHeader {
+		j.mark = checkpoint // its generation must not come again
 		return j, found, 1, j.rewrite(nil)
 	}
-	j.size = int64(journalHeader + (len(b)-journalHeader)/journalRecord*journalRecord)
+	j.mark.size = int64(journalHeader + (len(b)-journalHeader)/journalRecord*journalRecord)
 	j.file, err = fs.OpenFile(j.path, os.O_RDWR, 0o644)
 	return j, found, damaged, err
 }
@@ -162,11 +172,11 @@ func (j *journal) write(sync bool, entries ...journalEntry) error {
 	for _, e := range entries {
 		j.buf = e.append(j.buf)
 	}
-	n, err := j.file.WriteAt(j.buf, j.size)
+	n, err := j.file.WriteAt(j.buf, j.mark.size)
 	if err != nil {
 		return err
 	}
-	j.size += int64(n)
+	j.mark.size += int64(n)
 	j.late = true
 	if sync {
 		return j.syncHeld()
@@ -196,6 +206,7 @@ func (j *journal) rewrite(entries []journalEntry) error {
 	defer j.mu.Unlock()
 	b := append(make([]byte, 0, journalHeader+len(entries)*journalRecord), journalMagic...)
 	b = binary.BigEndian.AppendUint32(b, journalVersion)
+	b = binary.BigEndian.AppendUint32(b, j.mark.generation+1)
 	for _, e := range entries {
 		b = e.append(b)
 	}
@@ -207,7 +218,7 @@ func (j *journal) rewrite(entries []journalEntry) error {
 	if err != nil {
 		return err
 	}
-	j.file, j.size, j.late = f, int64(len(b)), false
+	j.file, j.mark, j.late = f, journalMark{j.mark.generation + 1, int64(len(b))}, false
 	if old != nil {
 		return old.Close()
 	}
@@ -218,7 +229,14 @@ func (j *journal) rewrite(entries []journalEntry) error {
 func (j *journal) heavy(live int) bool {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	return j.size > int64(2*live*journalRecord+journalSlack)
+	return j.mark.size > int64(2*live*journalRecord+journalSlack)
+}
+
+// end is the mark behind the last record.
+func (j *journal) end() journalMark {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.mark
 }
 
 func (j *journal) Close() error { return j.file.Close() }

@@ -46,7 +46,7 @@ func (l *Log) Read(at offsets.Offset, maxBytes int, end offsets.Offset, minOne b
 			return r, l.wrap("read", err)
 		}
 	}
-	return ReadResult{First: at, Next: at}, l.wrap("read", errGone)
+	return ReadResult{First: at, Next: at}, l.wrap("read", ErrClosed)
 }
 
 func (l *Log) read(at offsets.Offset, maxBytes int, end offsets.Offset, minOne bool) (ReadResult, error) {

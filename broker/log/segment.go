@@ -215,3 +215,17 @@ func (s *segment) remove() error {
 	}
 	return nil
 }
+
+// clearIndexes begins both indexes anew.
+func (s *segment) clearIndexes() error {
+	for _, x := range []*index{&s.index, &s.times} {
+		s.log.disk.files.doom(&x.slot)
+		x.slot.doomed.Store(false)
+		x.known, x.made, x.written, x.pending = true, false, 0, nil
+		if err := s.log.disk.fs.Remove(s.name(x.suffix())); err != nil && !errors.Is(err, os.ErrNotExist) {
+			return err
+		}
+	}
+	s.sinceMark = 0
+	return nil
+}

@@ -82,3 +82,35 @@ func (e epochs) at(o offsets.Offset) offsets.Epoch {
 	}
 	return e[i-1].Epoch
 }
+
+// within cuts a history read from the journal to what the log holds. An epoch
+// that begins at the very end stays: it has written nothing yet.
+func (e epochs) within(start, end offsets.Offset) epochs {
+	return e.cutEnd(end + 1).cutStart(start)
+}
+
+// merge joins the history of the journal with that found in the batches, which
+// is right where they differ.
+func (e epochs) merge(scanned epochs) epochs {
+	var out epochs
+	i := 0
+	for _, s := range scanned {
+		for i < len(e) && e[i].Epoch < s.Epoch {
+			if e[i].Start <= s.Start {
+				out, _ = out.assign(e[i].Epoch, e[i].Start)
+			}
+			i++
+		}
+		if i < len(e) && e[i].Epoch == s.Epoch {
+			s.Start = min(s.Start, e[i].Start)
+			i++
+		}
+		out, _ = out.assign(s.Epoch, s.Start)
+	}
+	for ; i < len(e); i++ {
+		if len(out) == 0 || e[i].Start >= out[len(out)-1].Start {
+			out, _ = out.assign(e[i].Epoch, e[i].Start)
+		}
+	}
+	return out
+}

@@ -131,6 +131,7 @@ func (d *Disk) dropStrays(now time.Time) error {
 func (d *Disk) checkpoint() error {
 	d.checkpointMu.Lock()
 	defer d.checkpointMu.Unlock()
+	mark := d.journal.end() // before the points: a cut from here on is younger than them
 	logs := d.Logs()
 	points := make(map[logKey]point, len(logs))
 	keys := make([]logKey, 0, len(logs))
@@ -145,7 +146,7 @@ func (d *Disk) checkpoint() error {
 		changed = changed || d.points[l.key()] != p
 	}
 	if changed {
-		err := vfs.Replace(d.fs, path.Join(d.dir, checkpointName), encodePoints(keys, points))
+		err := vfs.Replace(d.fs, path.Join(d.dir, checkpointName), encodePoints(mark, keys, points))
 		if err != nil {
 			return err
 		}
