@@ -180,8 +180,12 @@ func zoneOffset(b []byte, at int) (offset, end int, ok bool) {
 }
 
 // iso reads YYYY-MM-DD, 'T' or a space, hh:mm:ss, an optional fraction and an
-// optional zone, and nothing more.
+// optional zone, and nothing more. A date alone is its midnight.
 func iso(b []byte) (c civil, ok bool) {
+	if len(b) == 10 && b[4] == '-' && b[7] == '-' {
+		c.year, c.month, c.day = digits(b, 0, 4), digits(b, 5, 2), digits(b, 8, 2)
+		return c, c.valid()
+	}
 	if len(b) < 19 || b[4] != '-' || b[7] != '-' || b[13] != ':' || b[16] != ':' {
 		return c, false
 	}

@@ -83,7 +83,7 @@ func TestPredicatesLoseNoRows(t *testing.T) {
 			want = append(want, counts[v])
 		}
 	}
-	var out struct{ Rows struct{ Counts []int } }
+	var out foreignCounts
 	foreign(t, &out, "duckdb", path, strings.Join(predicates, "\n"))
 	for i := range predicates {
 		if out.Rows.Counts[i] != want[i] {

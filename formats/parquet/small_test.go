@@ -1,0 +1,66 @@
+package parquet_test
+
+import (
+	"fmt"
+	"os"
+	"testing"
+
+	"sawlog/formats"
+	"sawlog/formats/parquet"
+)
+
+// BenchmarkSmallFiles writes files of 14 rows and 20 columns: a data set of
+// many hours is made of such.
+func BenchmarkSmallFiles(b *testing.B) {
+	var o formats.Options
+	o.Value = "csv"
+	for i := range 18 {
+		o.Columns = append(o.Columns, fmt.Sprintf("c%d", i))
+	}
+	o.Time.Field = []string{"_timestamp"}
+	o.Metadata = []string{"_partition", "_offset"}
+	s := &formats.Schema{}
+	for _, m := range []struct {
+		name string
+		kind formats.Kind
+	}{{"_partition", formats.Int32}, {"_offset", formats.Int64}} {
+		s.Fields = append(s.Fields, formats.Field{Name: m.name, Type: &formats.Type{Kind: m.kind}})
+	}
+	for _, c := range o.Columns {
+		s.Fields = append(s.Fields, formats.Field{Name: c, Type: &formats.Type{Kind: formats.String}})
+	}
+	d, err := formats.NewDecoder(s, o)
+	if err != nil {
+		b.Fatal(err)
+	}
+	value := []byte("1,2019-01-15 03:36:12,2019-01-15 03:42:19,1,1.0,1,N,230,48,1,6.5,0.5,0.5,1.95,0.0,0.3,9.75,")
+	cols := formats.NewColumns(s)
+	for i := range 14 {
+		if _, err := d.Append(cols, &formats.Message{Offset: int64(i), Timestamp: 1, Value: value}); err != nil {
+			b.Fatal(err)
+		}
+	}
+	f, err := os.CreateTemp(b.TempDir(), "small")
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		if err := f.Truncate(0); err != nil {
+			b.Fatal(err)
+		}
+		if _, err := f.Seek(0, 0); err != nil {
+			b.Fatal(err)
+		}
+		w, err := parquet.NewWriter(f, s, parquet.Options{Codec: "zstd", PageBytes: 1 << 20})
+		if err != nil {
+			b.Fatal(err)
+		}
+		if err := w.Write(cols); err != nil {
+			b.Fatal(err)
+		}
+		if err := w.Close(); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
