@@ -239,10 +239,13 @@ func (b *Broker) openGroups() error {
 	return nil
 }
 
-// tick lets the disk do what time asks for: retention, checkpoints, flush.ms.
+// tickEvery is how often the disk is asked to do what is due.
+const tickEvery = 30 * time.Second
+
+// tick lets the disk do what time asks for: retention and checkpoints.
 func (b *Broker) tick() {
 	defer b.wg.Done()
-	t := time.NewTicker(time.Second)
+	t := time.NewTicker(tickEvery)
 	defer t.Stop()
 	for {
 		select {

@@ -181,7 +181,7 @@ func TestOddFrames(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			defer conn.Close()
+			defer func() { _ = conn.Close() }() // it may be closed already
 			if _, err := conn.Write(c.frame); err != nil {
 				t.Fatal(err)
 			}
@@ -205,7 +205,7 @@ func TestOddFrames(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer conn.Close()
+	defer func() { _ = conn.Close() }() // it may be closed already
 	if _, err := conn.Write(frame(18, 99, []byte{255, 255, 0}, []byte("what nobody can read"))); err != nil {
 		t.Fatal(err)
 	}

@@ -89,11 +89,9 @@ func TestKilledBrokerKeepsWhatItAcknowledged(t *testing.T) {
 	var producers sync.WaitGroup
 	var count atomic.Int64
 	for n := range 3 {
-		producers.Add(1)
-		go func() {
-			defer producers.Done()
+		producers.Go(func() {
 			produceForever(ctx, t, p.addr, n, acked, &count)
-		}()
+		})
 	}
 	for round := range 4 {
 		want := int64(1500 * (round + 1))

@@ -313,7 +313,7 @@ func TestProduceIsKafkas(t *testing.T) {
 					wp.Partition, wp.ErrorCode = rp.Partition, []int16{0, 2, kerr.NotLeaderForPartition.Code}[rnd.IntN(3)]
 					wp.BaseOffset, wp.LogAppendTime, wp.LogStartOffset = rnd.Int64(), rnd.Int64(), rnd.Int64()
 					if rnd.IntN(2) == 0 {
-						wp.ErrorMessage = kmsg.StringPtr("what went wrong")
+						wp.ErrorMessage = new("what went wrong")
 					}
 					wt.Partitions = append(wt.Partitions, wp)
 				}

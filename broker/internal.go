@@ -191,11 +191,9 @@ func (b *Broker) elect(t *topic) {
 // topicDeleted makes the coordinator forget a topic's offsets, off the
 // controller's goroutine: the tombstones are appends.
 func (b *Broker) topicDeleted(name string) {
-	b.wg.Add(1)
-	go func() {
-		defer b.wg.Done()
+	b.wg.Go(func() {
 		b.groups.TopicDeleted(name)
-	}()
+	})
 }
 
 // advances carries high watermarks to the group coordinator. They move inside

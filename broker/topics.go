@@ -36,22 +36,17 @@ type topicSet struct {
 	byID   map[offsets.TopicID]*topic
 
 	// found are the logs of the data directory that no topic has claimed yet.
-	found map[foundKey]*log.Log
-}
-
-type foundKey struct {
-	tp offsets.TopicPartition
-	id offsets.TopicID
+	found map[offsets.TopicPartition]*log.Log
 }
 
 func newTopicSet(logs []*log.Log) *topicSet {
 	s := &topicSet{
 		byName: map[string]*topic{},
 		byID:   map[offsets.TopicID]*topic{},
-		found:  map[foundKey]*log.Log{},
+		found:  map[offsets.TopicPartition]*log.Log{},
 	}
 	for _, l := range logs {
-		s.found[foundKey{l.TopicPartition(), l.TopicID()}] = l
+		s.found[l.TopicPartition()] = l
 	}
 	return s
 }
@@ -152,21 +147,30 @@ func (b *Broker) makeTopic(meta *controller.Topic, now *controller.Image) (*topi
 			t.partitions[i].Log().SetConfig(t.config.log)
 			continue
 		}
-		tp := offsets.TopicPartition{Topic: meta.Name, Partition: p.Index}
-		key := foundKey{tp, meta.ID}
-		l := b.topics.found[key]
-		delete(b.topics.found, key)
-		if l == nil {
-			var err error
-			if l, err = b.disk.Create(tp, meta.ID, t.config.log); err != nil {
-				return nil, err
-			}
-		} else {
-			l.SetConfig(t.config.log)
+		l, err := b.claim(offsets.TopicPartition{Topic: meta.Name, Partition: p.Index}, meta.ID, t.config.log)
+		if err != nil {
+			return nil, err
 		}
 		t.partitions[i] = replica.New(b.nodeID, l, b.advanced(meta, p.Index))
 	}
 	return t, nil
+}
+
+// claim takes the log of a replica from those found at start, or makes it. A log
+// of an earlier topic of that name is set aside: ids never come back, so it is
+// dead whatever else this image may not know yet.
+func (b *Broker) claim(tp offsets.TopicPartition, id offsets.TopicID, c log.Config) (*log.Log, error) {
+	if l := b.topics.found[tp]; l != nil {
+		delete(b.topics.found, tp)
+		if l.TopicID() == id {
+			l.SetConfig(c)
+			return l, nil
+		}
+		if err := b.setAside(l); err != nil {
+			return nil, err
+		}
+	}
+	return b.disk.Create(tp, id, c)
 }
 
 // newEpochs adds the partitions of t whose leader epoch is new on this broker.
@@ -224,17 +228,21 @@ func (b *Broker) dropTopic(meta *controller.Topic) {
 	}
 }
 
-// strays renames the logs no topic claims. Called once, after the image is
-// known to be the present one.
+// strays sets the logs aside that no topic claims. Called once, after the image
+// is known to be the present one.
 func (b *Broker) strays() error {
-	for key, l := range b.topics.found {
-		b.config.Logger.Warn("a log belongs to no topic: it is set aside", "log", key.tp.String(), "topic_id", key.id.String())
-		if err := b.disk.Stray(l); err != nil {
+	for _, l := range b.topics.found {
+		if err := b.setAside(l); err != nil {
 			return err
 		}
 	}
-	b.topics.found = map[foundKey]*log.Log{}
+	b.topics.found = map[offsets.TopicPartition]*log.Log{}
 	return nil
+}
+
+func (b *Broker) setAside(l *log.Log) error {
+	b.config.Logger.Warn("a log belongs to no topic: it is set aside", "log", l.TopicPartition().String(), "topic_id", l.TopicID().String())
+	return b.disk.Stray(l)
 }
 
 func sameConfigs(a, b map[string]string) bool {

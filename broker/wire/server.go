@@ -95,9 +95,7 @@ func (s *Server) Serve(l net.Listener) {
 	s.mu.Lock()
 	s.listeners = append(s.listeners, l)
 	s.mu.Unlock()
-	s.wg.Add(1)
-	go func() {
-		defer s.wg.Done()
+	s.wg.Go(func() {
 		for {
 			c, err := l.Accept()
 			switch {
@@ -114,7 +112,7 @@ func (s *Server) Serve(l net.Listener) {
 				}
 			}
 		}
-	}()
+	})
 }
 
 // ServeConn serves one connection in the background.

@@ -133,7 +133,7 @@ func TestHostileFramesHurtOnlyTheirConnection(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			defer bad.Close()
+			defer func() { _ = bad.Close() }() // it may be closed already
 			if _, err := bad.Write(c.bytes); err != nil {
 				t.Fatal(err)
 			}
@@ -168,7 +168,7 @@ func TestNullAndEmptyClientID(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer c.Close()
+	defer func() { _ = c.Close() }() // it may be closed already
 	for _, id := range [][]byte{{255, 255}, {0, 0}} {
 		if _, err := c.Write(frameOf(12, 1, 5, id...)); err != nil {
 			t.Fatal(err)
@@ -193,7 +193,7 @@ func TestBatchClassIsRecognised(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer c.Close()
+	defer func() { _ = c.Close() }() // it may be closed already
 	heartbeat(t, c)
 	if from := <-ids; !from.Batch || from.ID != "sawlog-batch/run-1" {
 		t.Errorf("client %+v", from)
@@ -393,7 +393,7 @@ func TestBigClaimBuysNoMemory(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer c.Close()
+		defer func() { _ = c.Close() }() // it may be closed already
 		claim := binary.BigEndian.AppendUint32(nil, 90<<20)
 		if _, err := c.Write(append(claim, frameOf(0, 9, 1, 255, 255, 0)[4:]...)); err != nil {
 			t.Fatal(err)
@@ -461,7 +461,7 @@ func TestRegionsAreSentByteForByte(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer f.Close()
+	defer func() { _ = f.Close() }() // it may be closed already
 	type part struct{ pos, n int64 }
 	cases := []struct {
 		name     string
@@ -492,7 +492,7 @@ func TestRegionsAreSentByteForByte(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			defer conn.Close()
+			defer func() { _ = conn.Close() }() // it may be closed already
 			if _, err := conn.Write(frameOf(12, 4, 77, 255, 255, 0)); err != nil {
 				t.Fatal(err)
 			}
