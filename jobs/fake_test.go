@@ -98,6 +98,13 @@ type fakeRunner struct {
 	ran    []string
 }
 
+// fails sets what is asked before a run commits.
+func (f *fakeRunner) fails(fail func(run string, attempt int) error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.fail = fail
+}
+
 func newLedger(began time.Time) *fakeLedger {
 	return &fakeLedger{covered: map[string]time.Time{}, plans: map[string]*fakePlan{}, open: map[string]*fakePlan{}, runs: map[string]int{}, number: -1, began: began}
 }
@@ -148,8 +155,11 @@ func (f *fakeRunner) Run(ctx context.Context, s *Spec, set Set, p *Planned, e Ex
 		return nil, ctx.Err()
 	case <-time.After(f.takes):
 	}
-	if f.fail != nil {
-		if err := f.fail(e.Run, try); err != nil && (!e.AcceptBad || loader.ExitCode(err) != loader.ExitPartial) {
+	f.mu.Lock()
+	fail := f.fail
+	f.mu.Unlock()
+	if fail != nil {
+		if err := fail(e.Run, try); err != nil && (!e.AcceptBad || loader.ExitCode(err) != loader.ExitPartial) {
 			return nil, err
 		}
 	}

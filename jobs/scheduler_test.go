@@ -122,12 +122,12 @@ func TestRetriesBackOffThenFail(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, time.Second)
 		defer w.close()
-		w.runner.fail = func(run string, try int) error {
+		w.runner.fails(func(run string, try int) error {
 			if strings.HasSuffix(run, "T010000Z") {
 				return &loader.Error{Code: loader.ExitUnavailable, Msg: "no brokers", Hint: "start one"}
 			}
 			return nil
-		}
+		})
 		w.apply(hourly)
 		to(65*time.Minute + 5*time.Second)
 		r := w.s.Runs(RunFilter{})[0]
@@ -143,7 +143,7 @@ func TestRetriesBackOffThenFail(t *testing.T) {
 		if got := w.statuses(); got != "01:00=failed 02:00=committed" {
 			t.Errorf("the next tick goes on: %s", got)
 		}
-		w.runner.fail = nil
+		w.runner.fails(nil)
 		if _, err := w.s.Retry(t.Context(), r.Run, "ann", false, ""); err != nil {
 			t.Fatal(err)
 		}
@@ -158,7 +158,7 @@ func TestTooManyBadRecordsThenAccepted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, time.Second)
 		defer w.close()
-		w.runner.fail = func(string, int) error { return &loader.Error{Code: loader.ExitPartial, Msg: "7 bad records"} }
+		w.runner.fails(func(string, int) error { return &loader.Error{Code: loader.ExitPartial, Msg: "7 bad records"} })
 		w.apply(minimal)
 		runs, err := w.s.Trigger(t.Context(), Trigger{Job: "pageviews-hourly", By: "ann"})
 		if err != nil || len(runs) != 1 {
@@ -257,12 +257,12 @@ func TestBackfill(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, time.Second)
 		defer w.close()
-		w.runner.fail = func(run string, _ int) error {
+		w.runner.fails(func(run string, _ int) error {
 			if strings.Contains(run, "T010000Z") {
 				return &loader.Error{Code: loader.ExitConflict, Msg: "no"}
 			}
 			return nil
-		}
+		})
 		w.apply(hourly)
 		to(2*time.Hour + 10*time.Minute)
 		ask := Backfill{Job: "pageviews-hourly", From: at(t, "1999-12-31T22:00:00Z"), To: at(t, "2000-01-01T03:00:00Z"), DryRun: true}
@@ -271,7 +271,7 @@ func TestBackfill(t *testing.T) {
 			t.Fatalf("missing: %+v, %v", b, err)
 		}
 		ask.Only, ask.DryRun = OnlyFailed, false
-		w.runner.fail = nil
+		w.runner.fails(nil)
 		if b, err = w.s.Backfill(t.Context(), ask); err != nil || b.Runs != 1 || b.Ticks[3].Action != "retry" {
 			t.Fatalf("failed: %+v, %v", b, err)
 		}
@@ -378,14 +378,14 @@ func TestStale(t *testing.T) {
 		defer w.close()
 		feed, cancel := w.s.Subscribe()
 		defer cancel()
-		w.runner.fail = func(string, int) error { return &loader.Error{Code: loader.ExitConflict, Msg: "no"} }
+		w.runner.fails(func(string, int) error { return &loader.Error{Code: loader.ExitConflict, Msg: "no"} })
 		w.apply(hourly + "freshness: 90m\n")
 		to(2 * time.Hour)
 		st, _ := w.s.Get("pageviews-hourly")
 		if !st.Stale {
 			t.Errorf("not stale: %+v", st)
 		}
-		w.runner.fail = nil
+		w.runner.fails(nil)
 		to(2*time.Hour + 10*time.Minute)
 		if st, _ = w.s.Get("pageviews-hourly"); st.Stale {
 			t.Errorf("still stale: %+v", st)
@@ -445,12 +445,12 @@ func dieOnce(t *testing.T, policy string, keep bool, die int) (lived bool) {
 	w := newWorld(t, 3*time.Minute)
 	defer func() { w.close() }()
 	w.journal.dieAt, w.journal.keep = die, keep
-	w.runner.fail = func(run string, try int) error {
+	w.runner.fails(func(run string, try int) error {
 		if strings.HasSuffix(run, "T020000Z") && try == 1 {
 			return &loader.Error{Code: loader.ExitUnavailable, Msg: "once"}
 		}
 		return nil
-	}
+	})
 	w.apply(strings.Replace(hourly, "5m}", "5m, catchup: "+policy+"}", 1))
 	to(3*time.Hour + 30*time.Minute)
 	select {

@@ -153,7 +153,7 @@ func (s *Spec) readRoot(root *section) {
 	s.readOutput(root)
 	s.readRun(root)
 	if root.get("retention_hold") != nil {
-		root.say("retention_hold", notYet+"; set the topic's retention.ms long enough for the slowest load")
+		root.say("retention_hold", notYet+" as a key of a job: brokers of this kind keep what a job has yet to load, up to the topic's retention.hold.max.ms")
 	}
 	s.readNotify(root)
 	s.Freshness = root.duration("freshness", 0, 0)
