@@ -51,6 +51,10 @@ func (s *Scheduler) Backfill(ctx context.Context, b Backfill) (*Backfilled, erro
 	default:
 		return nil, refuse(ErrInvalid, "only %q is not allowed: want missing or failed", b.Only)
 	}
+	sets, err := s.Sets(ctx, b.Job)
+	if err != nil {
+		return nil, err
+	}
 	s.act.Lock()
 	defer s.act.Unlock()
 	j, err := s.job(b.Job)
@@ -61,10 +65,6 @@ func (s *Scheduler) Backfill(ctx context.Context, b Backfill) (*Backfilled, erro
 		return nil, refuse(ErrInvalid, "job %s no longer reads: %v", b.Job, j.broken)
 	}
 	ticks, err := window(j.spec, b.From, b.To, s.now())
-	if err != nil {
-		return nil, err
-	}
-	sets, err := s.sets(j)
 	if err != nil {
 		return nil, err
 	}

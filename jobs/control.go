@@ -229,6 +229,10 @@ type Trigger struct {
 // Trigger queues runs at once: one up to the last stable offsets, or one for
 // each tick of a window with the offsets that tick would take.
 func (s *Scheduler) Trigger(ctx context.Context, t Trigger) ([]*Run, error) {
+	sets, err := s.Sets(ctx, t.Job)
+	if err != nil {
+		return nil, err
+	}
 	s.act.Lock()
 	defer s.act.Unlock()
 	j, err := s.job(t.Job)
@@ -243,10 +247,6 @@ func (s *Scheduler) Trigger(ctx context.Context, t Trigger) ([]*Run, error) {
 		if ticks, err = window(j.spec, t.From, t.To, s.now()); err != nil {
 			return nil, err
 		}
-	}
-	sets, err := s.sets(j)
-	if err != nil {
-		return nil, err
 	}
 	if t.Topic != "" {
 		sets = slices.DeleteFunc(slices.Clone(sets), func(set Set) bool { return set.Topic != t.Topic })

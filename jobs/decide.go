@@ -65,6 +65,10 @@ func (s *Scheduler) decide(name string, now time.Time) (time.Time, error) {
 	if len(ticks) == 0 {
 		return sc.Due(sc.Next(j.cursor())), nil
 	}
+	sets, known := s.recentSets(j, now)
+	if !known {
+		return now.Add(idleWake), nil // the answer wakes the loop
+	}
 	missed := len(ticks) > 1 || sc.Due(ticks[0]).Before(s.watch[name])
 	switch {
 	case sc.Catchup == CatchupNone && missed:
@@ -80,7 +84,7 @@ func (s *Scheduler) decide(name string, now time.Time) (time.Time, error) {
 		if merged > 0 {
 			tick.From, tick.Merged = ticks[0], merged
 		}
-		if err := s.queueTick(j, tick, false); err != nil {
+		if err := s.queueTick(j, sets, tick, false); err != nil {
 			return now.Add(idleWake), err
 		}
 		if err := s.passOver(j, last); err != nil {
@@ -93,7 +97,7 @@ func (s *Scheduler) decide(name string, now time.Time) (time.Time, error) {
 				return now.Add(idleWake), nil // a run's end wakes the loop
 			}
 			last := i == len(ticks)-1
-			if err := s.queueTick(j, &Tick{Job: name, Tick: t, At: now}, !last); err != nil {
+			if err := s.queueTick(j, sets, &Tick{Job: name, Tick: t, At: now}, !last); err != nil {
 				return now.Add(idleWake), err
 			}
 			room--
@@ -129,11 +133,7 @@ func (s *Scheduler) passOver(j *jobState, tick time.Time) error {
 
 // queueTick queues the runs of a tick, one for each data set, and then the
 // tick itself. bounded says that a later tick is due already.
-func (s *Scheduler) queueTick(j *jobState, tick *Tick, bounded bool) error {
-	sets, err := s.sets(j)
-	if err != nil {
-		return err
-	}
+func (s *Scheduler) queueTick(j *jobState, sets []Set, tick *Tick, bounded bool) error {
 	for _, set := range sets {
 		id := set.Dataset + "-" + tick.Tick.UTC().Format(tickKey)
 		tick.Runs = append(tick.Runs, id)
@@ -159,27 +159,6 @@ func (s *Scheduler) hasRun(id string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.f.runs[id] != nil
-}
-
-// topicsTimeout bounds how long the loop waits for a cluster's topic list.
-const topicsTimeout = 10 * time.Second
-
-// sets lists the data sets of a job; a pattern is looked up in its cluster.
-func (s *Scheduler) sets(j *jobState) ([]Set, error) {
-	if !j.spec.Separate() || j.spec.Source.Pattern == "" {
-		return j.spec.Sets(nil), nil
-	}
-	ctx, cancel := context.WithTimeout(s.ctx, topicsTimeout)
-	defer cancel()
-	topics, err := s.c.Runner.Topics(ctx, j.spec)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if err != nil {
-		s.trouble[j.Name] = "topics: " + err.Error()
-		return nil, fmt.Errorf("topics of %s: %w", j.Name, err)
-	}
-	delete(s.trouble, j.Name)
-	return j.spec.Sets(topics), nil
 }
 
 // newRun makes a queued run.
@@ -222,17 +201,4 @@ func (s *Scheduler) trim(name string) error {
 		}
 	}
 	return nil
-}
-
-// Sets lists the data sets of a job as they stand now; those of a pattern are
-// looked up in its cluster.
-func (s *Scheduler) Sets(name string) ([]Set, error) {
-	j, err := s.job(name)
-	if err != nil {
-		return nil, err
-	}
-	if j.spec == nil {
-		return nil, refuse(ErrInvalid, "job %s no longer reads: %v", name, j.broken)
-	}
-	return s.sets(j)
 }

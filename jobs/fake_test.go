@@ -93,6 +93,7 @@ type fakeRunner struct {
 	// fail is asked before a run commits; nil = no failure.
 	fail   func(run string, attempt int) error
 	topics []string
+	silent error // of Topics
 	tries  map[string]int
 	mu     sync.Mutex
 	ran    []string
@@ -109,7 +110,18 @@ func newLedger(began time.Time) *fakeLedger {
 	return &fakeLedger{covered: map[string]time.Time{}, plans: map[string]*fakePlan{}, open: map[string]*fakePlan{}, runs: map[string]int{}, number: -1, began: began}
 }
 
-func (f *fakeRunner) Topics(context.Context, *Spec) ([]string, error) { return f.topics, nil }
+func (f *fakeRunner) Topics(context.Context, *Spec) ([]string, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.topics, f.silent
+}
+
+// answers sets what the cluster says to a pattern.
+func (f *fakeRunner) answers(topics []string, err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.topics, f.silent = topics, err
+}
 
 func (f *fakeRunner) Plan(ctx context.Context, _ *Spec, set Set, ask Ask) (*Planned, error) {
 	f.l.mu.Lock()

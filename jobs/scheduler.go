@@ -41,6 +41,7 @@ type Scheduler struct {
 	stale   map[string]bool
 	views   map[string]*cachedView
 	counts  map[string]*Counts
+	topics  map[string]*topicList
 
 	ctx    context.Context
 	stop   context.CancelCauseFunc
@@ -92,7 +93,7 @@ func Open(ctx context.Context, c Config) (*Scheduler, error) {
 	s := &Scheduler{
 		c: c, f: newFold(),
 		watch: map[string]time.Time{}, active: map[string]*activeRun{}, trouble: map[string]string{},
-		stale: map[string]bool{}, views: map[string]*cachedView{}, counts: map[string]*Counts{},
+		stale: map[string]bool{}, views: map[string]*cachedView{}, counts: map[string]*Counts{}, topics: map[string]*topicList{},
 		wake: make(chan struct{}, 1), failed: make(chan error, 1),
 	}
 	if err := c.Journal.Replay(ctx, s.f.apply); err != nil {

@@ -321,7 +321,7 @@ func TestSeparateTopicsRunSideBySide(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, time.Minute)
 		defer w.close()
-		w.runner.topics = []string{"v.a", "v.b", "v.c"}
+		w.runner.answers([]string{"v.a", "v.b", "v.c"}, nil)
 		w.apply("name: views\nsource: {pattern: '^v'}\noutput: {root: 'file:///w/{topic}'}\nschedule: {every: 1h}\nrun: {max_active: 2}\n")
 		to(time.Hour + 10*time.Second)
 		running := w.s.Runs(RunFilter{Status: Running})
@@ -332,6 +332,35 @@ func TestSeparateTopicsRunSideBySide(t *testing.T) {
 		to(time.Hour + 3*time.Minute)
 		if got := w.runner.l.covered["views.v.c"]; got.IsZero() {
 			t.Errorf("views.v.c was not loaded: %s", w.statuses())
+		}
+	})
+}
+
+// A cluster that does not answer keeps ticks due and nothing else waiting.
+func TestSilentClusterHoldsUpOnlyItsJob(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, time.Second)
+		defer w.close()
+		w.runner.answers(nil, errors.New("no broker answers"))
+		w.apply("name: views\nsource: {pattern: '^v'}\noutput: {root: 'file:///w/{topic}'}\nschedule: {every: 1h}\n")
+		w.apply(hourly)
+		to(time.Hour + 6*time.Minute)
+		if st, _ := w.s.Get("views"); st.Trouble != "topics: no broker answers" {
+			t.Errorf("trouble: %q", st.Trouble)
+		}
+		if got := w.statuses(); got != "01:00=committed" {
+			t.Errorf("got %s", got)
+		}
+		if _, err := w.s.Trigger(t.Context(), Trigger{Job: "views"}); err == nil || !strings.Contains(err.Error(), "no broker answers") {
+			t.Errorf("trigger: %v", err)
+		}
+		w.runner.answers([]string{"v.a"}, nil)
+		to(time.Hour + 8*time.Minute)
+		if got := w.statuses(); got != "01:00=committed 01:00=committed" {
+			t.Errorf("got %s", got)
+		}
+		if st, _ := w.s.Get("views"); st.Trouble != "" {
+			t.Errorf("trouble: %q", st.Trouble)
 		}
 	})
 }

@@ -280,7 +280,7 @@ func (s *server) planJob(w http.ResponseWriter, r *http.Request) {
 		s.fail(w, r, err)
 		return
 	}
-	sets, err := s.Jobs.Sets(spec.Name)
+	sets, err := s.Jobs.Sets(r.Context(), spec.Name)
 	if err != nil {
 		s.fail(w, r, err)
 		return

@@ -1,0 +1,92 @@
+package jobs
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+)
+
+// topicList is what a job's pattern was found to match.
+type topicList struct {
+	pattern string
+	names   []string
+	err     error
+	at      time.Time
+	asking  bool // a look-up is on its way
+}
+
+const (
+	// topicsTimeout bounds a look-up of a pattern in its cluster.
+	topicsTimeout = 10 * time.Second
+	// topicsAge is how long an answer counts for ticks, and how long a cluster
+	// that did not answer is left alone.
+	topicsAge = 30 * time.Second
+)
+
+// recentSets lists the data sets of a job for a tick. A pattern is looked up
+// apart from the caller, who holds act and must not wait for a cluster; until
+// the answer is there the tick stays due.
+func (s *Scheduler) recentSets(j *jobState, now time.Time) (sets []Set, known bool) {
+	if !j.spec.byPattern() {
+		return j.spec.Sets(nil), true
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	list := s.topics[j.Name]
+	if list != nil && list.pattern == j.spec.Source.Pattern {
+		recent := now.Sub(list.at) < topicsAge
+		if recent && list.err == nil {
+			return j.spec.Sets(list.names), true
+		}
+		if list.asking || recent {
+			return nil, false
+		}
+	}
+	s.topics[j.Name] = &topicList{pattern: j.spec.Source.Pattern, asking: true}
+	s.wg.Add(1)
+	go func() {
+		defer s.wg.Done()
+		if _, err := s.lookUp(s.ctx, j.Name, j.spec); err != nil && s.ctx.Err() == nil {
+			s.c.Logger.Warn("ticks wait for the job's topics", "job", j.Name, "err", err)
+		}
+		s.kick()
+	}()
+	return nil, false
+}
+
+// byPattern tells whether a job's data sets depend on what its cluster holds.
+func (s *Spec) byPattern() bool { return s.Separate() && s.Source.Pattern != "" }
+
+// lookUp asks the cluster and remembers the answer.
+func (s *Scheduler) lookUp(ctx context.Context, job string, spec *Spec) ([]string, error) {
+	ctx, cancel := context.WithTimeout(ctx, topicsTimeout)
+	defer cancel()
+	names, err := s.c.Runner.Topics(ctx, spec)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.topics[job] = &topicList{pattern: spec.Source.Pattern, names: names, err: err, at: s.now()}
+	if err != nil {
+		s.trouble[job] = "topics: " + err.Error()
+		return nil, fmt.Errorf("topics of job %s: %w", job, err)
+	}
+	delete(s.trouble, job)
+	return slices.Clone(names), nil
+}
+
+// Sets lists the data sets of a job as they stand now; those of a pattern are
+// looked up in its cluster.
+func (s *Scheduler) Sets(ctx context.Context, name string) ([]Set, error) {
+	spec, err := s.Spec(name)
+	if err != nil {
+		return nil, err
+	}
+	if !spec.byPattern() {
+		return spec.Sets(nil), nil
+	}
+	names, err := s.lookUp(ctx, name, spec)
+	if err != nil {
+		return nil, err
+	}
+	return spec.Sets(names), nil
+}
