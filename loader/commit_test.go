@@ -464,3 +464,27 @@ func TestFinalPathTaken(t *testing.T) {
 	}
 	sound(t, again)
 }
+
+// TestStageGoneMeanwhile loses a number to another record, and the stage with
+// it: the plan must not be committed over files that are gone.
+func TestStageGoneMeanwhile(t *testing.T) {
+	src, mem := &source{}, memSink()
+	rival := src.open(t, mem)
+	s := &lossy{Sink: mem}
+	l := src.open(t, s)
+	p := fakePlan(l.Fold(), span{0, 0, 40})
+	s.answers = []func(func() error) error{func(put func() error) error {
+		if _, err := src.run(t.Context(), rival, fakePlan(rival.Fold(), span{1, 0, 40}), "rival"); err != nil {
+			return err
+		}
+		if err := s.RemoveAll(StageDir(PlanID(p), 0)); err != nil {
+			return err
+		}
+		return put()
+	}}
+	_, err := src.run(t.Context(), l, p, "mine")
+	exits(t, err, ExitFailed, "split 0", "before the commit")
+	if l.Fold().Head != 0 {
+		t.Errorf("head %d: it was committed", l.Fold().Head)
+	}
+}

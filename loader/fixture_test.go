@@ -333,3 +333,5 @@ func exits(t *testing.T, err error, code int, words ...string) {
 		}
 	}
 }
+
+func toOffset(n int64) offsets.Offset { return offsets.Offset(n) }

@@ -24,6 +24,18 @@ import (
 //	_sawlog/quarantine/PLANPLAN-SSSSS.quarantine
 //	_sawlog/retired/N/PATH
 //	_sawlog/tmp/NAME                        files on their way to another name
+//
+// All .json files hold one canonical JSON value (canonical.go) and a newline.
+//
+//	commit.json     Record (record.go): chained by prev = sha256 of the file before
+//	                it; sum = sha256 of its canonical JSON without sum
+//	files-….jsonl   File (result.go), one a line; named by its sha256; only where
+//	                a record has more than 1,000 files
+//	checkpoint      checkpointFile (checkpoint.go): the fold, with a sum of its own;
+//	                a cache
+//	plan.json       Plan (plan.go): its id is the start of the sha256 of the value
+//	result.json     Result (result.go)
+//	_manifest.json  Manifest, _SUCCESS: Success (mark.go)
 const (
 	SystemDir     = "_sawlog"
 	LedgerDir     = SystemDir + "/ledger"

@@ -274,6 +274,12 @@ func readRecord(s sink.Sink, n int64) (rec *Record, hash string, err error) {
 	return rec, sum(data), nil
 }
 
+// Record reads one record of the ledger, its files included.
+func (l *Ledger) Record(n int64) (*Record, error) {
+	rec, _, err := readRecord(l.sink, n)
+	return rec, err
+}
+
 // noSentinel hides that a file was missing from errors.Is: a record whose list
 // is gone is damaged, not absent.
 func noSentinel(err error) error { return errors.New(err.Error()) }

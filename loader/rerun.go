@@ -50,8 +50,8 @@ const (
 // comes out otherwise nothing is written at all, and the error is exit 8; the
 // report comes with it.
 func (l *Ledger) Rerun(ctx context.Context, what string) (*RerunReport, error) {
-	if err := l.Publish(ctx); err != nil && (ExitCode(err) != ExitMismatch || isRecordError(err)) {
-		return nil, err // a final path that holds other bytes is what a rerun mends
+	if _, err := l.refresh(ctx); err != nil {
+		return nil, err
 	}
 	ref, err := l.fold.Lookup(what)
 	if err != nil {
@@ -60,6 +60,13 @@ func (l *Ledger) Rerun(ctx context.Context, what string) (*RerunReport, error) {
 	rec, _, err := readRecord(l.sink, ref.Number)
 	if err != nil {
 		return nil, err
+	}
+	absent, err := l.absent(rec) // before a publish brings files back
+	if err != nil {
+		return nil, err
+	}
+	if err := l.Publish(ctx); err != nil && (ExitCode(err) != ExitMismatch || isRecordError(err)) {
+		return nil, err // a final path that holds other bytes is what a rerun mends
 	}
 	if rec.Kind == Compact || len(rec.Files) == 0 {
 		return nil, fail(ExitConflict, "record %d (%s) loaded nothing from the log: there is nothing to run again", rec.Number, rec.Kind)
@@ -89,7 +96,7 @@ func (l *Ledger) Rerun(ctx context.Context, what string) (*RerunReport, error) {
 	if _, err := l.refresh(ctx); err != nil {
 		return nil, err
 	}
-	if err := l.compare(rec, made, report); err != nil {
+	if err := l.compare(rec, made, absent, report); err != nil {
 		return nil, err
 	}
 	if report.Changed > 0 {
@@ -125,8 +132,23 @@ func (l *Ledger) rerunSplits(rec *Record) (splits []int, profile int, err error)
 	return slices.Sorted(maps.Keys(due)), profile, nil
 }
 
+// absent tells which files of a record are not where they belong.
+func (l *Ledger) absent(rec *Record) (map[string]bool, error) {
+	absent := map[string]bool{}
+	for i := range rec.Files {
+		name := rec.Files[i].Path
+		switch _, err := l.sink.Stat(name); {
+		case errors.Is(err, sink.ErrNotExist):
+			absent[name] = true
+		case err != nil:
+			return nil, sinkError("rerun", err)
+		}
+	}
+	return absent, nil
+}
+
 // compare holds the files made against the ledger's and those on disk.
-func (l *Ledger) compare(rec *Record, made map[string]*File, report *RerunReport) error {
+func (l *Ledger) compare(rec *Record, made map[string]*File, absent map[string]bool, report *RerunReport) error {
 	for i := range rec.Files {
 		name := rec.Files[i].Path
 		file := RerunFile{Path: name, Want: rec.Files[i].SHA256}
@@ -150,10 +172,14 @@ func (l *Ledger) compare(rec *Record, made map[string]*File, report *RerunReport
 			if err != nil && sink.ClassOf(err) != sink.Permanent {
 				return sinkError("rerun", err)
 			}
-			if err != nil || problem != "" {
+			switch {
+			case err != nil || problem != "":
 				file.State = RerunRestored
 				report.Restored++
-			} else {
+			case absent[name]:
+				file.State, file.stage = RerunRestored, "" // back already
+				report.Restored++
+			default:
 				report.Identical++
 			}
 		}
@@ -171,7 +197,7 @@ func (l *Ledger) restore(ctx context.Context, rec *Record, report *RerunReport) 
 	folders := map[string]bool{}
 	for i := range report.Files {
 		file := &report.Files[i]
-		if file.State != RerunRestored {
+		if file.State != RerunRestored || file.stage == "" {
 			continue
 		}
 		dir := path.Dir(file.Path)
@@ -246,8 +272,8 @@ func (d *Driver) remake(ctx context.Context, ask RemakeAsk) ([]*Result, error) {
 	var mu sync.Mutex
 	ended := map[int]string{} // split → attempt
 	failed := map[int]error{}
-	err := d.Engine.Run(ctx, Work{
-		Root: d.Sink.Root(), PlanID: ask.PlanID, Plan: ask.Plan, Splits: ask.Splits, Source: d.Source,
+	err := d.engine(ctx, Work{
+		PlanID: ask.PlanID, Plan: ask.Plan, Splits: ask.Splits,
 		Done: func(split int, attempt string, err error) {
 			mu.Lock()
 			defer mu.Unlock()

@@ -165,8 +165,19 @@ func (l *Ledger) remark(ctx context.Context, dryRun bool, report *SweepReport) e
 	}
 	stale := map[int64]bool{}
 	for key, h := range l.fold.Hours {
-		if slices.ContainsFunc(h.Dirs, func(dir string) bool { return problems[dir] != "" }) {
+		for _, dir := range h.Dirs {
+			if problems[dir] == "" {
+				continue
+			}
 			stale[key] = true
+			if h.Sealed != NotSealed {
+				continue
+			}
+			// Should the hour be sealed just now, mark sees the record and puts
+			// its success mark back.
+			if err := l.sink.Remove(SuccessPath(dir)); err != nil && !errors.Is(err, sink.ErrNotExist) {
+				return sinkError("sweep", err)
+			}
 		}
 	}
 	return l.mark(ctx, stale)

@@ -61,9 +61,13 @@ func (r *VerifyReport) add(name, kind, format string, args ...any) {
 // folders of their hours hold nothing else and are marked as they should be.
 // For the data set the ledger itself is read from its first record, without
 // checkpoints, with the plans it names. Problems make the error exit 8; the
-// report comes with it. Nothing is changed but what Publish changes.
+// report comes with it. Files of the last record that still wait in their stages
+// are published before; nothing is made again.
 func (l *Ledger) Verify(ctx context.Context, what string) (*VerifyReport, error) {
 	report := &VerifyReport{Problems: []Problem{}}
+	remake := l.c.Remake
+	l.c.Remake = nil // what is lost is to be told, not made again
+	defer func() { l.c.Remake = remake }()
 	if err := l.Publish(ctx); err != nil {
 		if ExitCode(err) != ExitMismatch || isRecordError(err) {
 			return nil, err
