@@ -8,9 +8,10 @@ import (
 
 // growing is an allocator whose slices have power-of-two capacities and grow in
 // place while they fit. Arrow v15's encoders grow their buffers by a few bytes
-// at a time; with its own allocator each step copies the whole buffer, which
-// makes columns with nulls tens of times slower. The bytes of files do not
-// depend on it.
+// at a time; with arrow's own allocator each step copies the whole buffer. That
+// makes its spaced writes of columns with nulls tens of times slower; our dense
+// writes are about as fast with either, but leave 13 times the garbage
+// (BenchmarkNullColumns). The bytes of files do not depend on it.
 type growing struct{}
 
 // Allocate returns size zero bytes.

@@ -6,8 +6,6 @@ import (
 	"io"
 	"slices"
 	"strings"
-
-	"sawlog/formats"
 )
 
 // Reader reads a file. It shares no code with the writer's encoders and is
@@ -131,25 +129,8 @@ func (r *Reader) Schema() string {
 	return b.String()
 }
 
-// Types are the types of the top-level columns, in the order of Columns.
-func (r *Reader) Types() []*formats.Type {
-	types := make([]*formats.Type, len(r.columns))
-	for i, n := range r.columns {
-		types[i] = n.t
-	}
-	return types
-}
-
 // RowGroups lists the row groups.
 func (r *Reader) RowGroups() []RowGroup { return slices.Clone(r.groups) }
-
-// CreatedBy names the program that wrote the file.
-func (r *Reader) CreatedBy() string {
-	if by := r.footer.get(fileCreatedByID); by != nil {
-		return string(by.bytes)
-	}
-	return ""
-}
 
 // Metadata is the key-value metadata of the file.
 func (r *Reader) Metadata() map[string]string {

@@ -1,8 +1,12 @@
 package parquet
 
 import (
+	"fmt"
 	"io"
+	"runtime"
 	"testing"
+
+	"github.com/apache/arrow/go/v15/arrow/memory"
 
 	"sawlog/formats"
 )
@@ -128,5 +132,51 @@ func TestDecodeAllocatesNothing(t *testing.T) {
 	})
 	if perRun != 0 {
 		t.Errorf("%v allocations a record, want 0", perRun)
+	}
+}
+
+// BenchmarkNullColumns writes 4 columns with 10 % nulls with our allocator and
+// with arrow's own, which leaves many times the garbage.
+func BenchmarkNullColumns(b *testing.B) {
+	s := mustSchema("a int64", "b string", "c double", "d int64")
+	d, err := formats.NewDecoder(s, formats.Options{Value: "json", Time: formats.TimeOptions{Field: []string{"_timestamp"}}})
+	if err != nil {
+		b.Fatal(err)
+	}
+	c := formats.NewColumns(s)
+	for i := range batchRows {
+		value := fmt.Appendf(nil, `{"a":%d,"b":"v%d","c":%d.5,"d":%d}`, i*7919, i%997, i, i%10)
+		if i%10 == 0 {
+			value = []byte("{}")
+		}
+		if _, err := d.Append(c, &formats.Message{Value: value}); err != nil {
+			b.Fatal(err)
+		}
+	}
+	for _, own := range []memory.Allocator{growing{}, memory.NewGoAllocator()} {
+		b.Run(fmt.Sprintf("%T", own), func(b *testing.B) {
+			before := memory.DefaultAllocator
+			memory.DefaultAllocator = own
+			defer func() { memory.DefaultAllocator = before }()
+			runtime.GC() // twice empties arrow's pool of buffers
+			runtime.GC()
+			b.ReportAllocs()
+			b.ResetTimer()
+			for range b.N {
+				w, err := NewWriter(&countingWriter{}, s, Options{Codec: "snappy"})
+				if err != nil {
+					b.Fatal(err)
+				}
+				for range 4 {
+					if err := w.Write(c); err != nil {
+						b.Fatal(err)
+					}
+				}
+				if err := w.Close(); err != nil {
+					b.Fatal(err)
+				}
+			}
+			report(b, 4*batchRows, 4*c.Bytes())
+		})
 	}
 }
