@@ -62,6 +62,9 @@ func heapInUse() int64 {
 
 // TestAllocations gates the hot path: a few allocations a call, none a record.
 func TestAllocations(t *testing.T) {
+	if raced {
+		t.Skip("allocations are not counted under the race detector")
+	}
 	d := openTest(t, vfs.OS, t.TempDir())
 	l, err := d.Create(testTP, testID, DefaultConfig())
 	must(t, err)

@@ -21,6 +21,9 @@ func (l *Log) Truncate(to offsets.Offset) error {
 	if to >= l.view.end {
 		return nil
 	}
+	if to < 0 {
+		return l.wrap("truncate", &ErrOffsetOutOfRange{to, l.view.start, l.view.end})
+	}
 	if to < l.view.start {
 		return l.broken("truncate", l.reset(to))
 	}
@@ -163,6 +166,9 @@ func (l *Log) Reset(to offsets.Offset) error {
 	defer l.mu.Unlock()
 	if err := l.writable(); err != nil {
 		return err
+	}
+	if to < 0 {
+		return l.wrap("reset", &ErrOffsetOutOfRange{to, l.view.start, l.view.end})
 	}
 	return l.broken("reset", l.reset(to))
 }

@@ -290,6 +290,9 @@ func TestIteratorDamage(t *testing.T) {
 }
 
 func TestAllocations(t *testing.T) {
+	if raced {
+		t.Skip("allocations are not counted under the race detector")
+	}
 	many := NewBuilder(None, 0)
 	for i := range 1000 {
 		many.Append(Record{Timestamp: int64(i), Key: []byte("key"), Value: []byte("value of some length"), Headers: []Header{{[]byte("a"), []byte("b")}}})

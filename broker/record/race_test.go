@@ -1,0 +1,7 @@
+//go:build race
+
+package record
+
+// raced tells that the race detector is on, under which pools drop things and
+// allocations cannot be counted.
+const raced = true
