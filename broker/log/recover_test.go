@@ -193,6 +193,38 @@ func TestDamageBelowRecoveryPoint(t *testing.T) {
 	must(t, d.Close())
 }
 
+// TestTimeLookupPassesDamage finds what lies behind a batch that is bent inside.
+func TestTimeLookupPassesDamage(t *testing.T) {
+	for _, i := range []int{9, record.HeaderSize + 4} { // its length, its records
+		fs, segs := killed(t, true)
+		mid := segs[1]
+		raw, err := vfs.ReadFile(fs, mid.Path)
+		must(t, err)
+		pos, size := batchAt(t, raw, mid.Base+7)
+		b := record.Batch(raw[pos : pos+size])
+		from, next := b.BaseOffset(), b.LastOffset()+1
+		change(t, fs, mid.Path, func(b []byte) []byte { b[pos+i] ^= 0x40; return b })
+		d, l := reopen(t, fs)
+		for ts := from - 7; ts < next+7; ts++ {
+			want := ts
+			if from <= ts && ts < next {
+				want = next
+			}
+			at, _, _, found, err := l.OffsetForTime(testNow+int64(ts), 100)
+			if err != nil || !found || at != want {
+				t.Fatalf("byte %d, time %d: %d %v %v, want %d", i, ts, at, found, err, want)
+			}
+		}
+		if at, _, _, found, err := l.MaxTimestampOffset(next + 2); err != nil || !found || at != next+1 {
+			t.Fatalf("greatest: %d %v %v", at, found, err)
+		}
+		if len(l.Damage()) != 1 {
+			t.Fatalf("damage %v", l.Damage())
+		}
+		must(t, d.Close())
+	}
+}
+
 // TestDamagedTailOfAClosedSegment keeps the segments after it.
 func TestDamagedTailOfAClosedSegment(t *testing.T) {
 	fs, segs := killed(t, false)

@@ -33,11 +33,22 @@ func (l *Log) spans() (start, end offsets.Offset, out []span, err error) {
 }
 
 // OffsetForTime finds the first record below end whose timestamp is at least
-// ts, looking inside of batches, with its timestamp and leader epoch.
+// ts, looking inside of batches, with its timestamp and leader epoch. Damaged
+// batches are passed over.
 func (l *Log) OffsetForTime(ts int64, end offsets.Offset) (at offsets.Offset, t int64, epoch offsets.Epoch, found bool, err error) {
+	for range maxLooks {
+		at, t, epoch, found, err = l.offsetForTime(ts, end)
+		if !errors.Is(err, errGone) {
+			break
+		}
+	}
+	return at, t, epoch, found, l.wrap("look up time", err)
+}
+
+func (l *Log) offsetForTime(ts int64, end offsets.Offset) (at offsets.Offset, t int64, epoch offsets.Epoch, found bool, err error) {
 	start, _, spans, err := l.spans()
 	if err != nil {
-		return 0, 0, 0, false, l.wrap("look up time", err)
+		return 0, 0, 0, false, err
 	}
 	for _, sp := range spans {
 		if sp.maxTime < ts || sp.end <= start {
@@ -47,22 +58,39 @@ func (l *Log) OffsetForTime(ts int64, end offsets.Offset) (at offsets.Offset, t 
 			break
 		}
 		at, t, epoch, found, err = sp.first(ts, start, end)
-		if errors.Is(err, errGone) {
-			continue
+		if err != nil {
+			return 0, 0, 0, false, l.discover(err, sp.segment, sp.limit, noOffset, sp.end)
 		}
-		if err != nil || found {
-			return at, t, epoch, found, l.wrap("look up time", err)
+		if found {
+			return at, t, epoch, true, nil
 		}
 	}
 	return 0, 0, 0, false, nil
 }
 
+// noOffset is below every damage: who looks things up wants to pass it.
+const noOffset = offsets.Offset(-1)
+
 // MaxTimestampOffset finds the first record below end that has the greatest
 // timestamp.
 func (l *Log) MaxTimestampOffset(end offsets.Offset) (at offsets.Offset, t int64, epoch offsets.Epoch, found bool, err error) {
+	greatest := int64(record.NoTimestamp)
+	for range maxLooks {
+		greatest, err = l.greatestBelow(end)
+		if !errors.Is(err, errGone) {
+			break
+		}
+	}
+	if err != nil || greatest == record.NoTimestamp {
+		return 0, 0, 0, false, l.wrap("look up greatest time", err)
+	}
+	return l.OffsetForTime(greatest, end)
+}
+
+func (l *Log) greatestBelow(end offsets.Offset) (int64, error) {
 	start, logEnd, spans, err := l.spans()
 	if err != nil {
-		return 0, 0, 0, false, l.wrap("look up greatest time", err)
+		return 0, err
 	}
 	greatest := int64(record.NoTimestamp)
 	for _, sp := range spans {
@@ -87,15 +115,12 @@ func (l *Log) MaxTimestampOffset(end offsets.Offset) (at offsets.Offset, t int64
 					return true
 				})
 			})
-			if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, errGone) {
-				return 0, 0, 0, false, l.wrap("look up greatest time", err)
+			if err != nil && !errors.Is(err, io.EOF) {
+				return 0, l.discover(err, sp.segment, sp.limit, noOffset, sp.end)
 			}
 		}
 	}
-	if greatest == record.NoTimestamp {
-		return 0, 0, 0, false, nil
-	}
-	return l.OffsetForTime(greatest, end)
+	return greatest, nil
 }
 
 // first finds the first record of the segment at or after a time.
