@@ -54,7 +54,7 @@ func (s *Scheduler) Apply(ctx context.Context, text []byte, path, by string, dry
 	out.Paused = rec.Paused
 	if spec.Schedule != nil {
 		out.Catchup = backlog(spec.Schedule, cursor, now)
-		out.Next = spec.Schedule.Next(latest(cursor, out.Catchup.To))
+		out.Next = spec.Schedule.Next(latest(cursor, now.Add(-spec.Schedule.Delay)))
 		out.NextDue = spec.Schedule.Due(out.Next)
 	}
 	out.Say = out.describe(spec)
@@ -204,7 +204,7 @@ func (s *Scheduler) Resume(ctx context.Context, name string) (Catchup, error) {
 	rec := j.Job
 	rec.Paused, rec.PauseReason = false, ""
 	if c.Policy == CatchupNone {
-		rec.Since = latest(rec.Since, c.To)
+		rec.Since = latest(rec.Since, j.spec.Schedule.Latest(now))
 	}
 	if err := s.append(ctx, jobEntry(rec)); err != nil {
 		return c, err

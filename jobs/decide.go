@@ -16,20 +16,38 @@ type Catchup struct {
 	Ticks  int       `json:"ticks"` // missed ticks
 	Runs   int       `json:"runs"`  // runs they make, for each data set
 	From   time.Time `json:"from,omitzero"`
-	To     time.Time `json:"to,omitzero"` // the last of them
+	To     time.Time `json:"to,omitzero"`    // the last of them
+	More   bool      `json:"more,omitempty"` // there are more than are counted here
 	Policy string    `json:"policy,omitempty"`
 }
 
+// countLimit bounds how far a backlog is counted.
+const countLimit = 10_000
+
 // String says it for people.
 func (c Catchup) String() string {
+	over := ""
+	if c.More {
+		over = "more than "
+	}
 	switch {
 	case c.Ticks == 0:
 		return "no tick was missed"
 	case c.Policy == CatchupNone:
-		return fmt.Sprintf("%d missed ticks: the job pauses until it is resumed or backfilled", c.Ticks)
+		return fmt.Sprintf("%s%s: the job pauses until it is resumed or backfilled", over, plural(c.Ticks, "missed tick"))
+	case c.Ticks == 1:
+		return "1 missed tick, " + c.From.Format(time.RFC3339) + ": one run"
+	case c.Policy == CatchupLatest:
+		return fmt.Sprintf("%s%s since %s share one run (catchup: latest)", over, plural(c.Ticks, "missed tick"), c.From.Format(time.RFC3339))
 	}
-	return fmt.Sprintf("%d missed ticks, %s to %s, make %d runs (catchup: %s)", c.Ticks,
-		c.From.Format(time.RFC3339), c.To.Format(time.RFC3339), c.Runs, c.Policy)
+	return fmt.Sprintf("%s%s from %s on: one run each (catchup: missing)", over, plural(c.Ticks, "missed tick"), c.From.Format(time.RFC3339))
+}
+
+func plural(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
 }
 
 // backlog says what the ticks of a schedule due in (cursor, now] make.
@@ -37,8 +55,10 @@ func backlog(sc *Schedule, cursor, now time.Time) Catchup {
 	if sc == nil {
 		return Catchup{}
 	}
-	ticks := sc.Ticks(cursor.Add(1), now.Add(1).Add(-sc.Delay), 0)
-	c := Catchup{Ticks: len(ticks), Policy: sc.Catchup}
+	ticks := sc.Ticks(cursor.Add(1), now.Add(1).Add(-sc.Delay), countLimit+1)
+	c := Catchup{Policy: sc.Catchup, More: len(ticks) > countLimit}
+	ticks = ticks[:min(len(ticks), countLimit)]
+	c.Ticks = len(ticks)
 	if len(ticks) == 0 {
 		return c
 	}

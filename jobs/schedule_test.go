@@ -119,6 +119,25 @@ func TestBacklog(t *testing.T) {
 	}
 }
 
+func TestBacklogInWords(t *testing.T) {
+	cursor := at(t, "2026-11-29T10:00:00Z")
+	for text, want := range map[string]string{
+		"{every: 1h}":                  "2 missed ticks from 2026-11-29T11:00:00Z on: one run each (catchup: missing)",
+		"{every: 2h, catchup: latest}": "1 missed tick, 2026-11-29T12:00:00Z: one run",
+		"{every: 1h, catchup: none}":   "2 missed ticks: the job pauses until it is resumed or backfilled",
+		"{every: 3h}":                  "1 missed tick, 2026-11-29T12:00:00Z: one run",
+		"{every: 1h, catchup: latest}": "2 missed ticks since 2026-11-29T11:00:00Z share one run (catchup: latest)",
+		"{every: 4h, delay: 1h}":       "no tick was missed",
+	} {
+		if got := backlog(schedule(t, text), cursor, at(t, "2026-11-29T12:30:00Z")).String(); got != want {
+			t.Errorf("%s: %s", text, got)
+		}
+	}
+	if c := backlog(schedule(t, "{every: 1s}"), cursor, cursor.AddDate(1, 0, 0)); !c.More || c.Ticks != countLimit {
+		t.Errorf("a year of seconds: %+v", c)
+	}
+}
+
 func TestNextTicks(t *testing.T) {
 	sc := schedule(t, "{every: 1h, delay: 5m}")
 	got := sc.NextTicks(at(t, "2026-11-29T14:03:00Z"), 2)

@@ -105,7 +105,7 @@ function point(link, i) {
   const box = svg.getBoundingClientRect();
   show(key.replace("T", " ") + " UTC – " + names[cells[i]], box.left + (i + 0.5) * box.width / cells.length, box.bottom);
   detail(link.dataset.job, svg).then(hours => {
-    const h = hours && hours.get(key + ":00Z" + (link.dataset.set || ""));
+    const h = hours && (hours.get(link.dataset.set) || [])[i];
     if (h && cursor.link === link && cursor.index === i) {
       show(words(h), box.left + (i + 0.5) * box.width / cells.length, box.bottom);
       cursor.run = h.run;
@@ -139,13 +139,13 @@ function show(text, x, y) {
 }
 
 function detail(job, svg) {
-  const n = svg.dataset.cells.length;
-  const to = cellTime(svg, n).toISOString(), key = job + svg.dataset.from;
+  // Two hours more: a day of 25 hours must not push the last one out.
+  const to = new Date(+cellTime(svg, svg.dataset.cells.length) + 7200000).toISOString(), key = job + svg.dataset.from;
   if (!details.has(key)) {
     const url = "/api/v1/jobs/" + encodeURIComponent(job) + "/hours?from=" + svg.dataset.from + "&to=" + to;
     details.set(key, fetch(url).then(r => r.ok ? r.json() : null).then(list => {
       const hours = new Map();
-      for (const g of list ? list.datasets : []) for (const h of g.hours) hours.set(h.hour + (g.topic || g.dataset), h);
+      for (const g of list ? list.datasets : []) hours.set(g.topic || g.dataset, g.hours);
       return hours;
     }).catch(() => null));
   }
