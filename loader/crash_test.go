@@ -209,6 +209,77 @@ func TestCrashTable(t *testing.T) {
 	}
 }
 
+// TestCrashRetire dies at each fault point of a record that retires files.
+func TestCrashRetire(t *testing.T) {
+	again := func(ctx context.Context, s sink.Sink, src *source, fault func(FaultPoint) error) error {
+		c := src.config(s)
+		c.Fault = fault
+		l, err := OpenLedger(ctx, s, "", "", c)
+		if err != nil {
+			return err
+		}
+		if err := l.Publish(ctx); err != nil {
+			return err
+		}
+		p := fakePlan(l.fold, span{0, 0, 50}, span{1, 0, 30})
+		p.Kind, p.Base = Supersede, 1
+		if l.fold.Plans[PlanID(p)].State == PlanCommitted || l.fold.Head > 1 {
+			return nil
+		}
+		for _, v := range l.fold.VisibleOf(0) {
+			p.Retires = append(p.Retires, v.Path)
+		}
+		_, err = src.run(ctx, l, p, "again")
+		return err
+	}
+	var points []FaultPoint
+	s := memSink()
+	src, _ := ran(t, s)
+	if err := again(t.Context(), s, src, func(p FaultPoint) error { points = append(points, p); return nil }); err != nil {
+		t.Fatal(err)
+	}
+	want := data(t, s)
+	retired := 0
+	for k, point := range points {
+		if strings.HasPrefix(string(point), string(AfterRetireOne)) {
+			retired++
+		}
+		for seed := range uint64(3) {
+			mem := vfs.NewMem()
+			s := local.New(mem, "/root")
+			src, _ := ran(t, s)
+			count := 0
+			err := again(t.Context(), s, src, func(FaultPoint) error {
+				if count++; count == k+1 {
+					return errCrash
+				}
+				return nil
+			})
+			if !errors.Is(err, errCrash) {
+				t.Fatalf("point %d (%s): %v", k, point, err)
+			}
+			var rnd *rand.Rand
+			if seed > 0 {
+				rnd = rand.New(rand.NewPCG(seed, uint64(k)))
+			}
+			s = local.New(mem.CrashClone(rnd), "/root")
+			if strings.HasPrefix(string(point), string(AfterRetireOne)) && seed == 0 {
+				if _, err := s.Stat("dt=2025-11-29/hr=00/_SUCCESS"); !errors.Is(err, sink.ErrNotExist) {
+					t.Fatalf("%s: files are on the move and the hour says complete: %v", point, err)
+				}
+			}
+			if err := again(t.Context(), s, &source{prefix: "recovery-"}, nil); err != nil {
+				t.Fatalf("%s: recovery: %v", point, err)
+			}
+			sameTree(t, data(t, s), want)
+			sound(t, src.open(t, s))
+		}
+	}
+	if retired != 7 {
+		t.Errorf("%d points among retired files, want 7", retired)
+	}
+}
+
 // TestCrashAnywhere cuts the power at every operation of the file system.
 func TestCrashAnywhere(t *testing.T) {
 	want, _ := faultless(t)

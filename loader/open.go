@@ -27,10 +27,10 @@ type Ledger struct {
 	job     string
 
 	fold       *Fold
-	head       *Record // record fold.Head; nil = none
-	wrote      int64   // last record this Ledger wrote; -1 = none
-	settled    int64   // last record known to be published and marked; -1 = none
-	checkpoint int64   // last checkpoint seen; -1 = none
+	head       *Record         // record fold.Head; nil = none
+	wrote      int64           // last record this Ledger wrote; -1 = none
+	settled    int64           // last record known to be published and marked; -1 = none
+	checkpoint int64           // last checkpoint seen; -1 = none
 	sealed     map[string]bool // staged files read back and found good
 	buckets    map[Bucket]*bucketer
 }

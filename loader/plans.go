@@ -85,11 +85,11 @@ func badPlan(planID string, err error) error {
 type PlanRef struct {
 	ID    string
 	State PlanState
-	Plan  *Plan // nil when a record already names the plan
+	Plan  *Plan // nil when it is committed
 }
 
-// Plans lists the plans of the data set in order of their ids. Only those no
-// record names are read.
+// Plans lists the plans of the data set in order of their ids. Committed ones
+// are not read; abandoned ones are, since what they replace stays replaced.
 func (l *Ledger) Plans(ctx context.Context) ([]PlanRef, error) {
 	entries, err := l.sink.List(PlansDir)
 	if errors.Is(err, sink.ErrNotExist) {
@@ -105,7 +105,7 @@ func (l *Ledger) Plans(ctx context.Context) ([]PlanRef, error) {
 			continue
 		}
 		ref := PlanRef{ID: e.Name}
-		if _, named := l.fold.Plans[e.Name]; !named {
+		if l.fold.Plans[e.Name].State != PlanCommitted {
 			ref.Plan, err = l.ReadPlan(ctx, e.Name)
 			if ExitCode(err) == ExitNotFound {
 				continue // its folder was made, its file was not: nobody has the plan

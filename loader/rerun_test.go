@@ -365,9 +365,27 @@ func TestAbandon(t *testing.T) {
 	if report, err := l.Sweep(t.Context(), false); err != nil || !slices.Contains(report.Removed, path.Join(StagesDir, planID)) {
 		t.Errorf("sweep %+v, %v", report, err)
 	}
+	// A plan whose revision was abandoned does not come back to life.
+	first := fakePlan(l.Fold(), span{0, 0, 20})
+	second := fakePlan(l.Fold(), span{0, 0, 20})
+	firstID, err := l.PutPlan(t.Context(), first)
+	if err != nil {
+		t.Fatal(err)
+	}
+	second.Replaces, second.Revision = firstID, 1
+	secondID, err := l.PutPlan(t.Context(), second)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := l.Abandon(t.Context(), secondID, "run-2", CommitOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if open, err := l.OpenPlans(t.Context()); err != nil || len(open) != 0 {
+		t.Errorf("open plans %+v, %v", open, err)
+	}
 	other := fakePlan(l.Fold(), span{0, 0, 40})
 	src.mustRun(t, l, other, "run-3")
 	_, err = l.Abandon(t.Context(), PlanID(other), "run-4", CommitOptions{})
-	exits(t, err, ExitConflict, "committed by record 1")
+	exits(t, err, ExitConflict, "committed by record 2")
 	sound(t, l)
 }

@@ -1,6 +1,7 @@
 package local
 
 import (
+	"cmp"
 	"crypto/rand"
 	"encoding/hex"
 	"errors"
@@ -9,6 +10,7 @@ import (
 	"path"
 	"path/filepath"
 	"slices"
+	"sync"
 
 	"sawlog/loader/sink"
 )
@@ -72,6 +74,7 @@ func (s *Sink) writeSynced(name string, data []byte) error {
 // made the root may have died before its name was durable.
 func (s *Sink) Sync(names ...string) error {
 	folders := map[string]bool{}
+	var files []string
 	for _, name := range names {
 		if err := sink.Clean(name); err != nil {
 			return err
@@ -82,13 +85,16 @@ func (s *Sink) Sync(names ...string) error {
 		}
 		if st.IsDir() {
 			folders[name] = true
-		} else if err := s.syncFile(name); err != nil {
-			return err
+		} else {
+			files = append(files, name)
 		}
 		for dir := path.Dir(name); name != "" && dir != "."; dir = path.Dir(dir) {
 			folders[dir] = true
 		}
 		folders[""] = true
+	}
+	if err := s.syncFiles(files); err != nil {
+		return err
 	}
 	for _, dir := range slices.Backward(slices.Sorted(maps.Keys(folders))) {
 		if err := s.fs.SyncDir(s.at(dir)); err != nil {
@@ -112,6 +118,32 @@ func (s *Sink) anchor() error {
 	}
 	s.anchored.Store(true)
 	return nil
+}
+
+// syncsAtOnce is how many fsyncs wait for the disk together: a journal commits
+// them in one go.
+const syncsAtOnce = 16
+
+func (s *Sink) syncFiles(names []string) error {
+	if len(names) < syncsAtOnce {
+		for _, name := range names {
+			if err := s.syncFile(name); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	var wg sync.WaitGroup
+	errs := make([]error, syncsAtOnce)
+	for n := range syncsAtOnce {
+		wg.Go(func() {
+			for i := n; i < len(names) && errs[n] == nil; i += syncsAtOnce {
+				errs[n] = s.syncFile(names[i])
+			}
+		})
+	}
+	wg.Wait()
+	return cmp.Or(errs...) // one says where
 }
 
 // syncFile opens the file to fsync it: the dirty pages belong to the file, not
