@@ -21,7 +21,7 @@ type replay struct {
 	reply []byte
 }
 
-func newReplay(t *testing.T, addr string, r kmsg.Request) *replay {
+func newReplay(t testing.TB, addr string, r kmsg.Request) *replay {
 	t.Helper()
 	conn, err := net.Dial("tcp", addr)
 	if err != nil {
@@ -43,7 +43,7 @@ func newReplay(t *testing.T, addr string, r kmsg.Request) *replay {
 	return p
 }
 
-func (p *replay) once(t *testing.T) {
+func (p *replay) once(t testing.TB) {
 	if _, err := p.conn.Write(p.frame); err != nil {
 		t.Fatal(err)
 	}

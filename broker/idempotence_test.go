@@ -244,6 +244,7 @@ func TestListOffsets(t *testing.T) {
 }
 
 func TestGroupsThroughKgo(t *testing.T) {
+	t.Parallel() // it waits for a group, or for kcat
 	b := brokertest.Start(t, nil)
 	createTopic(t, wireClient(t, b), "shared", 4)
 	p := client(t, b)

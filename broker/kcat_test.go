@@ -82,6 +82,7 @@ func wireClient(t testing.TB, b *broker.Broker) *wire.Conn {
 }
 
 func TestKcatCompressesWhatItIsToldTo(t *testing.T) {
+	t.Parallel() // it waits for a group, or for kcat
 	b := brokertest.Start(t, nil)
 	var input strings.Builder
 	for i := range 500 {
@@ -110,6 +111,7 @@ func TestKcatCompressesWhatItIsToldTo(t *testing.T) {
 }
 
 func TestKcatIdempotentAndQuery(t *testing.T) {
+	t.Parallel() // it waits for a group, or for kcat
 	b := brokertest.Start(t, nil)
 	kcat(t, b, "a\nb\nc\n", "-P", "-t", "q", "-X", "enable.idempotence=true")
 	if got := kcat(t, b, "", "-Q", "-t", "q:0:-1"); !strings.Contains(got, "offset 3") {
@@ -124,6 +126,7 @@ func TestKcatIdempotentAndQuery(t *testing.T) {
 }
 
 func TestKcatGroup(t *testing.T) {
+	t.Parallel() // it waits for a group, or for kcat
 	b := brokertest.Start(t, nil)
 	kcat(t, b, "one\ntwo\n", "-P", "-t", "g")
 	if got := kcat(t, b, "", "-G", "readers", "-X", "auto.offset.reset=earliest", "-e", "g"); got != "one\ntwo\n" {

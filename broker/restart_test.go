@@ -15,6 +15,7 @@ import (
 )
 
 func TestRestartKeepsEverything(t *testing.T) {
+	t.Parallel() // it waits for a group, or for kcat
 	dir := t.TempDir()
 	in := func(c *broker.Config) { c.Dir = dir }
 	b := brokertest.Start(t, in)

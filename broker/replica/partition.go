@@ -284,6 +284,9 @@ func (p *Partition) Read(a Ask) (Read, error) {
 	if a.Committed {
 		limit = v.LastStable
 	}
+	if a.At == limit {
+		return r, nil // at the end, as most reads of idle partitions
+	}
 	got, err := p.log.Read(a.At, a.MaxBytes, limit, a.MinOne)
 	if err != nil {
 		return r, err
