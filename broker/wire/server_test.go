@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -412,6 +413,7 @@ func TestSemaphoreBoundsAndServesInOrder(t *testing.T) {
 		if got, err := s.acquire(t.Context(), 1000); err != nil || got != 100 {
 			t.Fatalf("acquired %d, %v", got, err)
 		}
+		var mu sync.Mutex
 		var order []int64
 		for _, n := range []int64{60, 50, 10} {
 			go func() {
@@ -419,7 +421,9 @@ func TestSemaphoreBoundsAndServesInOrder(t *testing.T) {
 				if err != nil || got != n {
 					t.Errorf("acquired %d, %v", got, err)
 				}
+				mu.Lock()
 				order = append(order, n)
+				mu.Unlock()
 			}()
 			synctest.Wait()
 		}
