@@ -24,8 +24,12 @@ var errShort = errors.New("the column ends early")
 // errPage is a page that does not read.
 var errPage = errors.New("malformed page")
 
-// maxPage bounds the bytes and the entries of a page that is read.
-const maxPage = 1 << 28
+// maxPage bounds the bytes of a page that is read, maxEntries its entries: a
+// page of nulls may hold those of a whole row group.
+const (
+	maxPage    = 1 << 28
+	maxEntries = 1 << 26
+)
 
 // fill makes sure that there is an entry.
 func (c *cursor) fill() error {
@@ -99,7 +103,7 @@ func (c *cursor) page() error {
 	case pageData:
 		page := head.get(pageDataID)
 		n := page.int(pageValuesID)
-		if page == nil || n <= 0 || n > c.left || n > maxPage {
+		if page == nil || n <= 0 || n > c.left || n > maxEntries {
 			return fmt.Errorf("%w: %d values", errPage, n)
 		}
 		c.left -= n
@@ -152,11 +156,13 @@ func levels(dst []int16, b []byte, n int, limit int16) ([]int16, []byte, error) 
 	for 1<<width <= int(limit) {
 		width++
 	}
-	err := hybrid(b[4:4+size], width, n, func(v uint32) error {
+	err := hybrid(b[4:4+size], width, n, func(v uint32, count int) error {
 		if v > uint32(limit) {
 			return errPage
 		}
-		dst = append(dst, int16(v))
+		for range count {
+			dst = append(dst, int16(v))
+		}
 		return nil
 	})
 	return dst, b[4+size:], err
@@ -171,17 +177,20 @@ func (c *cursor) indexes(b []byte, n int) error {
 	if len(b) == 0 || b[0] > 32 {
 		return errPage
 	}
-	return hybrid(b[1:], int(b[0]), n, func(v uint32) error {
+	return hybrid(b[1:], int(b[0]), n, func(v uint32, count int) error {
 		if v >= uint32(len(c.dict)) {
 			return fmt.Errorf("%w: index %d in a dictionary of %d", errPage, v, len(c.dict))
 		}
-		c.texts = append(c.texts, c.dict[v])
+		for range count {
+			c.texts = append(c.texts, c.dict[v])
+		}
 		return nil
 	})
 }
 
-// hybrid reads n values of Parquet's hybrid of run lengths and bit packing.
-func hybrid(b []byte, width, n int, give func(uint32) error) error {
+// hybrid reads n values of Parquet's hybrid of run lengths and bit packing;
+// give takes each with how often it comes.
+func hybrid(b []byte, width, n int, give func(v uint32, count int) error) error {
 	for n > 0 {
 		head, used := binary.Uvarint(b)
 		if used <= 0 || head>>1 == 0 {
@@ -198,16 +207,15 @@ func hybrid(b []byte, width, n int, give func(uint32) error) error {
 				v |= uint32(b[i]) << (8 * i)
 			}
 			b = b[size:]
-			for range min(head>>1, uint64(n)) {
-				if err := give(v); err != nil {
-					return err
-				}
-				n--
+			count := int(min(head>>1, uint64(n)))
+			if err := give(v, count); err != nil {
+				return err
 			}
+			n -= count
 			continue
 		}
 		groups := head >> 1
-		if groups > uint64(len(b)) && width > 0 || groups > maxPage {
+		if groups > uint64(len(b)) && width > 0 || groups > maxEntries {
 			return errPage
 		}
 		packed := b[:min(int(groups)*width, len(b))] // the last group may be cut
@@ -221,7 +229,7 @@ func hybrid(b []byte, width, n int, give func(uint32) error) error {
 			for bit := i * width; bit < (i+1)*width; bit++ {
 				v |= uint64(packed[bit/8]>>(bit%8)&1) << (bit - i*width)
 			}
-			if err := give(uint32(v)); err != nil {
+			if err := give(uint32(v), 1); err != nil {
 				return err
 			}
 			n--
