@@ -49,6 +49,11 @@ func windows(ctx context.Context, c consumer.Cluster, topics []consumer.Topic, a
 			if q.End.Kind == offsets.PlusOffsets {
 				w.end = w.start + offsets.Offset(q.End.N)
 			}
+			named := q.End.Kind == offsets.AtOffset || q.End.Kind == offsets.PlusOffsets
+			if named && w.end > p.LastStable && ask.AcceptGap == "" {
+				short := &Error{Code: ExitMismatch, Err: &consumer.ShortError{TopicPartition: tp, Asked: w.end, LogEnd: p.LastStable}}
+				return nil, short.hint("end the range at latest, or take what is there with --accept-gap REASON")
+			}
 			w.end = min(w.end, p.LastStable)
 			if bound, ok := ask.UpTo[tp]; ok {
 				w.end = min(w.end, bound)

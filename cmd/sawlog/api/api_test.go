@@ -178,8 +178,9 @@ func TestJobsOverHTTP(t *testing.T) {
 	if plans, err := w.client.Plan(ctx, "pageviews-hourly", Trigger{}); err != nil || len(plans) != 1 || plans[0].Preview.Rows != 7 {
 		t.Errorf("plan: %+v, %v", plans, err)
 	}
-	if h, err := w.client.Hours(ctx, "pageviews-hourly", time.Time{}, time.Time{}); err != nil || len(h.Grids) != 1 || len(h.Grids[0].Hours) != 72 {
-		t.Errorf("hours: %+v, %v", h, err)
+	var h HourList
+	if _, text := w.do("GET", "/api/v1/jobs/pageviews-hourly/hours", "", nil); json.Unmarshal([]byte(text), &h) != nil || len(h.Grids) != 1 || len(h.Grids[0].Hours) != 72 {
+		t.Errorf("hours: %s", text)
 	}
 	if err := w.client.Delete(ctx, "pageviews-hourly"); err != nil {
 		t.Error(err)
@@ -261,6 +262,9 @@ func TestErrorsOverHTTP(t *testing.T) {
 	w.exit(w.client.VerifyDataset(ctx, "pageviews-hourly", nil), CodeMismatch, 8, "rerun it")
 	_, err = w.client.Dataset(ctx, "none")
 	w.exit(err, CodeNotFound, 3, "no job of this server writes a data set none")
+	if _, text := w.do("GET", "/api/v1/datasets", "", nil); !strings.Contains(text, `{"dataset":"pageviews-hourly","job":"pageviews-hourly"`) {
+		t.Errorf("datasets: %s", text)
+	}
 	if d, err := w.client.Dataset(ctx, "pageviews-hourly"); err != nil || d.Ledger != -1 || d.Root != "file:///w/pageviews" {
 		t.Errorf("dataset: %+v, %v", d, err)
 	}

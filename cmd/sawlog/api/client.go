@@ -157,19 +157,6 @@ func (c *Client) Next(ctx context.Context, name string, n int) ([]jobs.NextTick,
 	return out.Ticks, err
 }
 
-// Hours gets the grid of a job; zero bounds mean the last 72 hours.
-func (c *Client) Hours(ctx context.Context, name string, from, to time.Time) (*HourList, error) {
-	query := url.Values{}
-	if !from.IsZero() {
-		query.Set("from", from.UTC().Format(time.RFC3339))
-	}
-	if !to.IsZero() {
-		query.Set("to", to.UTC().Format(time.RFC3339))
-	}
-	out := &HourList{}
-	return out, c.get(ctx, at("jobs", name, "hours"), query, out)
-}
-
 // Pause stops a job's ticks from making runs.
 func (c *Client) Pause(ctx context.Context, name, reason string) (*jobs.Status, error) {
 	out := &jobs.Status{}
@@ -260,26 +247,15 @@ func (c *Client) VerifyDataset(ctx context.Context, name string, out any) error 
 	return c.post(ctx, at("datasets", name, "verify"), struct{}{}, out)
 }
 
-// Datasets lists the data sets the server's jobs write.
-func (c *Client) Datasets(ctx context.Context) ([]Dataset, error) {
-	var out DatasetList
-	err := c.get(ctx, "/api/v1/datasets", nil, &out)
-	return out.Datasets, err
-}
-
 // Dataset gets one data set and what its ledger says.
 func (c *Client) Dataset(ctx context.Context, name string) (*Dataset, error) {
 	out := &Dataset{}
 	return out, c.get(ctx, at("datasets", name), nil, out)
 }
 
-// Watch hands every event to fn until it returns false, ctx ends or the server
-// goes away. An empty job means all jobs.
-func (c *Client) Watch(ctx context.Context, job string, fn func(jobs.Event) bool) error {
-	return c.watch(ctx, job, func() bool { return true }, fn)
-}
-
-// watch calls opened once no event can be missed any more; it too may end it.
+// watch hands every event to fn until it returns false, ctx ends or the server
+// goes away; an empty job means all jobs. opened is called once no event can be
+// missed any more; it too may end it.
 func (c *Client) watch(ctx context.Context, job string, opened func() bool, fn func(jobs.Event) bool) error {
 	query := url.Values{}
 	if job != "" {
