@@ -1,8 +1,6 @@
 package jobs
 
 import (
-	"errors"
-	"fmt"
 	"regexp"
 	"strings"
 	"time"
@@ -104,16 +102,8 @@ type RunRule struct {
 // jobName is also part of file, group and URL names.
 var jobName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$`)
 
-// ErrName is the error of a job name that is not allowed.
-var ErrName = errors.New("want 1 to 100 letters, digits, '.', '_' or '-', the first a letter or a digit")
-
-// CheckName tells whether a word can name a job.
-func CheckName(name string) error {
-	if !jobName.MatchString(name) {
-		return fmt.Errorf("job name %q: %w", name, ErrName)
-	}
-	return nil
-}
+// wantName says what can name a job.
+const wantName = "want 1 to 100 letters, digits, '.', '_' or '-', the first a letter or a digit"
 
 // notYet is what is said of a setting that the design knows and this version
 // does not carry out.
@@ -140,7 +130,7 @@ func (s *Spec) readRoot(root *section) {
 	if !root.has("name") {
 		root.missing("name", "a job needs a name, such as pageviews-hourly")
 	} else if !jobName.MatchString(s.Name) {
-		root.say("name", "%q: %s", s.Name, ErrName)
+		root.say("name", "%q: "+wantName, s.Name)
 	}
 	s.readSource(root)
 	s.readSchedule(root)
