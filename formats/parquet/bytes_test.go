@@ -302,8 +302,20 @@ func TestCodecs(t *testing.T) {
 		level int
 		ok    bool
 	}{
-		{"", 0, true}, {"zstd", 0, true}, {"zstd", 1, true}, {"zstd", 19, true}, {"snappy", 0, true}, {"gzip", 0, true}, {"gzip", 9, true}, {"none", 0, true},
-		{"zstd", 23, false}, {"gzip", 10, false}, {"snappy", 1, false}, {"none", 3, false}, {"lzo", 0, false}, {"zstd", -3, false},
+		{"", 0, true},
+		{"zstd", 0, true},
+		{"zstd", 1, true},
+		{"zstd", 19, true},
+		{"snappy", 0, true},
+		{"gzip", 0, true},
+		{"gzip", 9, true},
+		{"none", 0, true},
+		{"zstd", 23, false},
+		{"gzip", 10, false},
+		{"snappy", 1, false},
+		{"none", 3, false},
+		{"lzo", 0, false},
+		{"zstd", -3, false},
 	} {
 		var file bytes.Buffer
 		w, err := NewWriter(&file, s, Options{Codec: tt.codec, Level: tt.level})
