@@ -292,3 +292,21 @@ func TestFlippedBitIsNoticed(t *testing.T) {
 		t.Errorf("%d records were stored", end.Offset)
 	}
 }
+
+// A batch that expands beyond all measure would kill every reader after it.
+func TestDecompressionBombIsRefused(t *testing.T) {
+	c := wireClient(t, brokertest.Start(t, nil))
+	createTopic(t, c, "bomb", 1)
+	for _, codec := range []record.Codec{record.Gzip, record.Zstd} {
+		bomb := batchOf(t, codec, now(), strings.Repeat("\x00", 80<<20))
+		if len(bomb) > 1<<20 {
+			t.Fatalf("%s: the bomb has %d bytes", codec, len(bomb))
+		}
+		if got := put(t, c, "bomb", bomb); got.ErrorCode != kerr.CorruptMessage.Code {
+			t.Errorf("%s: code %d %s", codec, got.ErrorCode, deref(got.ErrorMessage))
+		}
+	}
+	if end := listed(t, c, "bomb", -1); end.Offset != 0 {
+		t.Errorf("%d records were stored", end.Offset)
+	}
+}

@@ -67,6 +67,7 @@ func codes() []code {
 		{record.ErrTimestamp, kerr.InvalidTimestamp},
 		{record.ErrInvalid, kerr.InvalidRecord},
 		{record.ErrCorrupt, kerr.CorruptMessage},
+		{record.ErrTooLarge, kerr.CorruptMessage},
 
 		{controller.ErrTopicExists, kerr.TopicAlreadyExists},
 		{controller.ErrUnknownTopic, kerr.UnknownTopicOrPartition},

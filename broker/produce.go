@@ -139,8 +139,10 @@ func (st *produceState) validate(c *topicConfig, part *producedPartition, now in
 	case len(batch) > c.log.MaxBatchBytes:
 		return nil, fmt.Errorf("%w: a batch of %d bytes, the topic's max.message.bytes is %d", kerr.MessageTooLarge, len(batch), c.log.MaxBatchBytes)
 	}
-	// The CRC first: what is damaged has no meaning to judge.
-	if err := batch.CheckCRC(); err != nil {
+	// The CRC comes first there: what is damaged has no meaning to judge.
+	rules := c.rules
+	rules.Now = now
+	if _, err := record.Validate(batch, rules); err != nil {
 		return nil, err
 	}
 	switch {
@@ -150,11 +152,6 @@ func (st *produceState) validate(c *topicConfig, part *producedPartition, now in
 		return nil, kerr.TransactionalIDAuthorizationFailed
 	case batch.Codec() == record.Zstd && st.version < 7:
 		return nil, kerr.UnsupportedCompressionType
-	}
-	rules := c.rules
-	rules.Now = now
-	if _, err := record.Validate(batch, rules); err != nil {
-		return nil, err
 	}
 	if c.recode && batch.Codec() != c.codec {
 		return record.Recode(batch, c.codec, c.level, 0)
