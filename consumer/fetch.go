@@ -42,10 +42,26 @@ type fetcher struct {
 	lookPast bool
 }
 
-// run sends chunks from offset at on until end, or one chunk with an error.
-func (f *fetcher) run(ctx context.Context, at offsets.Offset, out chan<- chunk) {
-	for at < f.end {
+// run sends chunks from offset at on until end, or one chunk with an error, each
+// against one token of wants. It fetches ahead of the token, but not after a
+// chunk of more than twice the fetch size: two of such are too much to hold.
+func (f *fetcher) run(ctx context.Context, at offsets.Offset, wants <-chan struct{}, out chan<- chunk) {
+	wanted := func() bool {
+		select {
+		case <-wants:
+			return true
+		case <-ctx.Done():
+			return false
+		}
+	}
+	for large := false; at < f.end; {
+		if large && !wanted() {
+			return
+		}
 		ch := f.next(ctx, at)
+		if !large && !wanted() {
+			return
+		}
 		select {
 		case out <- ch:
 		case <-ctx.Done():
@@ -54,7 +70,7 @@ func (f *fetcher) run(ctx context.Context, at offsets.Offset, out chan<- chunk) 
 		if ch.err != nil {
 			return
 		}
-		at = ch.upTo
+		at, large = ch.upTo, len(ch.batches) > 2*f.opts.FetchBytes
 	}
 }
 

@@ -79,6 +79,7 @@ type Reader struct {
 	err     error
 
 	chunks chan chunk
+	wants  chan struct{}
 	cancel context.CancelFunc
 	done   chan struct{}
 }
@@ -142,12 +143,14 @@ func (r *Reader) receive(ctx context.Context) error {
 	if r.chunks == nil {
 		var inner context.Context
 		inner, r.cancel = context.WithCancel(ctx)
-		r.chunks, r.done = make(chan chunk), make(chan struct{})
+		r.chunks, r.wants, r.done = make(chan chunk), make(chan struct{}, 1), make(chan struct{})
 		go func() {
 			defer close(r.done)
-			r.fetch.run(inner, r.pos, r.chunks)
+			r.fetch.run(inner, r.pos, r.wants, r.chunks)
 		}()
 	}
+	r.chunk.batches, r.rest = nil, nil
+	r.wants <- struct{}{} // never blocks: the chunk of the token before has come
 	select {
 	case r.chunk = <-r.chunks:
 	case <-ctx.Done():

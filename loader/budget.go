@@ -10,6 +10,8 @@ const (
 	leafBytes       = 256     // of a leaf in empty columns
 	columnSlack     = 2       // columns grow by doubling
 	writerLeafBytes = 8 << 10 // of a leaf in an open writer, besides its pages
+	pageSlack       = 5       // of a page's limit: values, levels, compressed, and all doubled as they grow
+	tableSlack      = 8       // of a dictionary's bytes, its hash table
 	fetchesHeld     = 4       // read ahead, being read, arriving, not yet collected
 )
 
@@ -26,13 +28,17 @@ func directLimit(memory int64, fetch int) int64 {
 	return max((memory-fetchesHeld*int64(fetch))*6/10, 0)
 }
 
+// besides is what all files but the largest may take where together they take
+// more than that: sorting would hold the largest, too.
+func besides(memory int64) int64 { return memory / 16 }
+
 // sortBytes is how much is sorted in memory at a time.
 func sortBytes(memory int64) int { return int(memory / 6) }
 
 // leastMemory is what a task needs to write even one file.
 func leastMemory(s *formats.Schema, w *Writer) int64 {
 	leaves := int64(len(s.Leaves()))
-	return w.GroupBytes/2 + leaves*(writerLeafBytes+leafBytes)
+	return w.GroupBytes/2 + leaves*(writerLeafBytes+leafBytes+(pageSlack-1)*w.PageBytes)
 }
 
 func tooLittle(memory, least int64) *Error {

@@ -35,7 +35,7 @@ type dataFile struct {
 }
 
 func (t *task) newFile(s *formats.Schema, key int64) *dataFile {
-	f := &dataFile{t: t, key: key, schema: s, cols: formats.NewColumns(s), digest: formats.NewDigest(s)}
+	f := &dataFile{t: t, key: key, schema: s, cols: formats.NewColumns(s)}
 	f.account(0)
 	return f
 }
@@ -45,7 +45,7 @@ func (f *dataFile) account(columns int64) {
 	leaves := int64(len(f.cols.Leaves()))
 	used := 1024 + leaves*leafBytes + columns*columnSlack
 	if f.writer != nil {
-		used += leaves*writerLeafBytes + f.group + min(f.group, 2*leaves*f.pageBytes())
+		used += leaves*writerLeafBytes + f.group + min(3*f.group, pageSlack*leaves*f.pageBytes()) + min(f.group, leaves*f.dictBytes())*tableSlack
 	}
 	f.t.used += used - f.used
 	f.used = used
@@ -57,6 +57,11 @@ func (f *dataFile) pageBytes() int64 {
 	}
 	return f.t.plan.Writer.PageBytes
 }
+
+// dictBytes is the limit of a dictionary. Writer profile 1 keeps them smaller
+// than pages: a dictionary's hash table takes up to 30 times its bytes until it
+// falls back to plain pages, in every column at once.
+func (f *dataFile) dictBytes() int64 { return min(f.pageBytes(), dictLimit(f.schema)) }
 
 // cut hands the rows to the writer if the batch is full. It is called after
 // every row, so that batches end after the same rows whatever else happens.
@@ -86,7 +91,9 @@ func (f *dataFile) write(size int64) error {
 	if f.group >= f.t.plan.Writer.GroupBytes || f.inRow >= f.t.plan.Writer.GroupRows {
 		f.group, f.inRow = 0, 0
 	}
-	f.cols.Reset()
+	if f.cols.Reset(); size > 2*f.t.plan.Writer.BatchBytes {
+		f.cols = formats.NewColumns(f.schema) // one huge record: do not keep its room
+	}
 	f.account(0)
 	return nil
 }
@@ -97,9 +104,10 @@ func (f *dataFile) open() error {
 		return fmt.Errorf("spool: %w", err)
 	}
 	f.local = local
+	f.digest = formats.NewDigest(f.schema) // kilobytes a leaf: not for files that only gather rows
 	w := &f.t.plan.Writer
 	f.writer, err = parquet.NewWriter(local, f.schema, parquet.Options{
-		Codec: w.Codec, Level: w.Level, PageBytes: f.pageBytes(), DictBytes: f.pageBytes(),
+		Codec: w.Codec, Level: w.Level, PageBytes: f.pageBytes(), DictBytes: f.dictBytes(),
 		RowGroupBytes: w.GroupBytes, RowGroupRows: w.GroupRows,
 	})
 	if err != nil {
@@ -133,7 +141,8 @@ func (f *dataFile) finish() (File, error) {
 		made.Path = QuarantinePath(t.names, t.split.Index)
 	} else {
 		made.Path = FinalPath(t.buckets.Path(f.key), t.names, t.plan.Writer.Format, t.split)
-		made.Hour = &f.key
+		hour := f.key // not &f.key: the entry would hold the whole file in memory
+		made.Hour = &hour
 	}
 	made.Stage = StagePath(t.dir, made.Path)
 	if len(t.split.Ranges) > 1 {

@@ -25,6 +25,7 @@ type direct struct {
 	scratch *dataFile // where no guess can be made
 	misses  int       // recent wrong guesses
 	limit   int64
+	over    int // rows that came while the files took more than the limit
 }
 
 // missLimit is how many guesses, less right ones, may fail before times are
@@ -111,11 +112,26 @@ func (d *direct) row(rng int, m *formats.Message) error {
 	if err := f.cut(); err != nil {
 		return err
 	}
-	if t.used > d.limit {
+	if t.used > d.limit && d.full() {
 		return errFull
 	}
 	return nil
 }
+
+// full tells, now and then, whether the files but the largest take too much.
+func (d *direct) full() bool {
+	if d.over++; d.over%fullEvery != 1 {
+		return false
+	}
+	var largest int64
+	for _, f := range d.files {
+		largest = max(largest, f.used)
+	}
+	return d.t.used-largest > besides(d.t.memory)
+}
+
+// fullEvery is how many rows pass between looks at all files.
+const fullEvery = 256
 
 // guess is the file a record belongs to by its event time alone; the scratch
 // columns where that cannot be told.

@@ -72,8 +72,9 @@ func Exec(ctx context.Context, s *ExecSpec, open func(uri string) (sink.Sink, er
 	if s.Memory <= 0 {
 		s.Memory = defaultMemory
 	}
-	// The collector works harder near the limit, not only at twice what lives.
-	debug.SetMemoryLimit(s.Memory + execSlack)
+	// The collector works harder near the limit, not only at half as much again
+	// as what lives.
+	debug.SetMemoryLimit(s.Memory - s.Memory/16)
 	debug.SetGCPercent(50)
 	lines := &lineWriter{enc: json.NewEncoder(out)}
 	name, err := exec(ctx, s, open, lines, logger)
@@ -97,9 +98,6 @@ func Exec(ctx context.Context, s *ExecSpec, open func(uri string) (sink.Sink, er
 	lines.put(ExecLine{Error: &ExecError{Code: code, Msg: err.Error(), Hint: hint}})
 	return code
 }
-
-// execSlack is what the runtime and the program take besides a task's memory.
-const execSlack = 16 << 20
 
 func exec(ctx context.Context, s *ExecSpec, open func(uri string) (sink.Sink, error), lines *lineWriter, logger *slog.Logger) (result string, err error) {
 	root, err := open(s.Root)

@@ -17,12 +17,22 @@ const (
 	pagesBytes   = 32 << 20 // pages of all columns together
 	minPageBytes = 16 << 10
 	maxPageBytes = 1 << 20
+
+	dictsBytes   = 4 << 20 // dictionaries of all columns together
+	minDictBytes = 4 << 10
+	maxDictBytes = 512 << 10
 )
 
-// pageLimit is the page and dictionary limit of a file of that schema.
+// pageLimit is the page limit of a file of that schema.
 func pageLimit(s *formats.Schema) int64 {
 	columns := max(1, len(s.Leaves()))
 	return min(max(pagesBytes/int64(columns), minPageBytes), maxPageBytes)
+}
+
+// dictLimit is the dictionary limit of a file of that schema.
+func dictLimit(s *formats.Schema) int64 {
+	columns := max(1, len(s.Leaves()))
+	return min(max(dictsBytes/int64(columns), minDictBytes), maxDictBytes)
 }
 
 // fallbackDensity is taken for a partition whose size is not told, in bytes of

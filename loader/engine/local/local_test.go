@@ -77,7 +77,7 @@ type world struct {
 	client *kgo.Client
 }
 
-func newWorld(t *testing.T) *world {
+func newWorld(t *testing.T, batchBytes int) *world {
 	t.Helper()
 	b := brokertest.Start(t, func(c *broker.Config) {
 		c.Defaults = map[string]string{"max.message.bytes": "41943040", "retention.ms": "-1"}
@@ -97,7 +97,7 @@ func newWorld(t *testing.T) *world {
 		Now: time.Now, By: "test",
 	}
 	w.client, err = kgo.NewClient(kgo.SeedBrokers(b.Addr()), kgo.AllowAutoTopicCreation(), kgo.ProducerBatchCompression(kgo.ZstdCompression()),
-		kgo.ProducerBatchMaxBytes(40<<20), kgo.BrokerMaxWriteBytes(60<<20), kgo.UnknownTopicRetries(10))
+		kgo.ProducerBatchMaxBytes(int32(batchBytes)), kgo.BrokerMaxWriteBytes(60<<20), kgo.UnknownTopicRetries(10))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -142,7 +142,7 @@ func (w *world) plan() *loader.Plan {
 }
 
 func TestTasksAreChildren(t *testing.T) {
-	w := newWorld(t)
+	w := newWorld(t, 1<<20)
 	w.produce(func(i int) []byte {
 		if i == 2000 {
 			return nil

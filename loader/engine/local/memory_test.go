@@ -32,9 +32,9 @@ func TestTaskMemory(t *testing.T) {
 		long    bool
 	}{
 		{"8 columns 1 hour", 8, 1, 400_000, 24, 96 << 20, false},
-		{"400 columns 1 hour", 400, 1, 8_000, 24, 96 << 20, false},
-		{"400 columns 500 hours", 400, 500, 6_000, 24, 96 << 20, false},
-		{"8 columns 2000 hours", 8, 2000, 100_000, 24, 64 << 20, false},
+		{"400 columns 1 hour", 400, 1, 8_000, 24, 192 << 20, false},
+		{"400 columns 500 hours", 400, 500, 6_000, 24, 192 << 20, false},
+		{"8 columns 2000 hours", 8, 2000, 60_000, 24, 80 << 20, false},
 		{"8 columns 25539 hours", 8, 25_539, 150_000, 24, 128 << 20, true},
 		{"20 MiB record", 2, 1, 3, 20 << 20, 256 << 20, false},
 	} {
@@ -42,7 +42,7 @@ func TestTaskMemory(t *testing.T) {
 			if c.long && !full {
 				t.Skip("long: runs under SAWLOG_TEST_REQUIRE=all")
 			}
-			w := newWorld(t)
+			w := newWorld(t, max(1<<20, c.value+c.value/4))
 			schema := &formats.Schema{Fields: []formats.Field{
 				{Name: "_partition", Type: &formats.Type{Kind: formats.Int32}},
 				{Name: "_offset", Type: &formats.Type{Kind: formats.Int64}},
