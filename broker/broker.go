@@ -254,6 +254,7 @@ func (b *Broker) tick() {
 				b.config.Logger.Error("housekeeping", "error", err)
 			}
 			b.trimmed()
+			b.completeTopics()
 		case <-b.ctx.Done():
 			return
 		}

@@ -178,6 +178,37 @@ func TestFullDiskRefusesAndRecovers(t *testing.T) {
 	})
 }
 
+func TestTopicMadeOnAFullDiskWorksLater(t *testing.T) {
+	onDisk(t, func(t *testing.T, disk *vfs.Mem, b *broker.Broker, c *wire.Conn) {
+		full := true
+		disk.Inject(func(op vfs.Op, name string) error {
+			if full && op != vfs.OpOpen && op != vfs.OpStat && strings.Contains(name, "/late-1") {
+				return unix.ENOSPC
+			}
+			return nil
+		})
+		createTopic(t, c, "late", 3)
+		produce := func(partition int32) int16 {
+			r := produceTo("late", partition, -1, batchOf(t, record.None, now(), "x"))
+			return askAt[*kmsg.ProduceResponse](t, c, 9, r).Topics[0].Partitions[0].ErrorCode
+		}
+		if code := produce(0); code != 0 {
+			t.Errorf("a partition with room: code %d", code)
+		}
+		if code := produce(1); code != kerr.NotLeaderForPartition.Code {
+			t.Errorf("a partition without: code %d", code)
+		}
+		full = false
+		time.Sleep(time.Minute)
+		if code := produce(1); code != 0 {
+			t.Errorf("with room again: code %d", code)
+		}
+		if err := b.Ready(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 func TestUnknownFoldersAreSetAside(t *testing.T) {
 	dir := t.TempDir()
 	in := func(c *broker.Config) { c.Dir = dir }

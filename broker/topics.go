@@ -2,9 +2,11 @@ package broker
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
+	"syscall"
 
 	"sawlog/broker/controller"
 	"sawlog/broker/log"
@@ -18,6 +20,7 @@ type topic struct {
 	meta       *controller.Topic
 	config     topicConfig
 	partitions []*replica.Partition // nil where this broker holds no replica
+	incomplete bool                 // the disk was full: a log is still to be made
 }
 
 // partition is the replica of an index, or nil.
@@ -28,9 +31,10 @@ func (t *topic) partition(index int32) *replica.Partition {
 	return t.partitions[index]
 }
 
-// topicSet is the topics as the requests see them. One goroutine changes it,
-// the controller's.
+// topicSet is the topics as the requests see them.
 type topicSet struct {
+	changing sync.Mutex // held by whoever makes the topics follow an image
+
 	mu     sync.RWMutex
 	byName map[string]*topic
 	byID   map[offsets.TopicID]*topic
@@ -97,6 +101,8 @@ func (b *Broker) onChange(old, now *controller.Image) {
 	if b.failing() {
 		return
 	}
+	b.topics.changing.Lock()
+	defer b.topics.changing.Unlock()
 	for _, t := range old.Topics() {
 		if _, ok := now.TopicByID(t.ID); !ok {
 			b.dropTopic(t)
@@ -118,8 +124,13 @@ func (b *Broker) onChange(old, now *controller.Image) {
 		changed = append(changed, made)
 		led = b.newEpochs(led, before, made)
 	}
+	b.adopt(changed, led)
+}
+
+// adopt makes topics usable, after their leader epochs are on disk: no record of
+// an epoch may come before.
+func (b *Broker) adopt(changed []*topic, led []log.Assignment) {
 	if len(led) > 0 {
-		// On disk before the first record of the epoch can be.
 		if err := b.disk.Assign(led); err != nil {
 			b.fail(fmt.Errorf("record leader epochs: %w", err))
 			return
@@ -129,6 +140,25 @@ func (b *Broker) onChange(old, now *controller.Image) {
 		b.assign(t)
 		b.topics.put(t)
 		b.elect(t)
+	}
+}
+
+// completeTopics makes the logs that a full disk had no room for.
+func (b *Broker) completeTopics() {
+	b.topics.changing.Lock()
+	defer b.topics.changing.Unlock()
+	im := b.controller.Image()
+	for _, t := range b.topics.all() {
+		meta, ok := im.TopicByID(t.meta.ID)
+		if !t.incomplete || !ok || meta != t.meta {
+			continue // a change of it is on its way here
+		}
+		made, err := b.makeTopic(meta, im)
+		if err != nil {
+			b.fail(fmt.Errorf("topic %s: %w", meta.Name, err))
+			return
+		}
+		b.adopt([]*topic{made}, b.newEpochs(nil, nil, made))
 	}
 }
 
@@ -148,6 +178,11 @@ func (b *Broker) makeTopic(meta *controller.Topic, now *controller.Image) (*topi
 			continue
 		}
 		l, err := b.claim(offsets.TopicPartition{Topic: meta.Name, Partition: p.Index}, meta.ID, t.config.log)
+		if errors.Is(err, log.ErrNoSpace) || errors.Is(err, syscall.ENOSPC) {
+			b.config.Logger.Error("no room for a log; it is tried again", "topic", meta.Name, "partition", p.Index, "error", err)
+			t.incomplete = true
+			continue
+		}
 		if err != nil {
 			return nil, err
 		}
@@ -231,6 +266,8 @@ func (b *Broker) dropTopic(meta *controller.Topic) {
 // strays sets the logs aside that no topic claims. Called once, after the image
 // is known to be the present one.
 func (b *Broker) strays() error {
+	b.topics.changing.Lock()
+	defer b.topics.changing.Unlock()
 	for _, l := range b.topics.found {
 		if err := b.setAside(l); err != nil {
 			return err
