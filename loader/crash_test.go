@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 
@@ -287,7 +288,10 @@ func TestCrashAnywhere(t *testing.T) {
 	var crashed []*vfs.Mem
 	rnd := rand.New(rand.NewPCG(1, 2))
 	ops := 0
+	var mu sync.Mutex // the probe of a new root has two goroutines
 	mem.Inject(func(op vfs.Op, _ string) error {
+		mu.Lock()
+		defer mu.Unlock()
 		if op == vfs.OpStat || op == vfs.OpRead || op == vfs.OpReadDir || op == vfs.OpOpen {
 			return nil // changes nothing: the cut before the next change is the same
 		}
@@ -316,7 +320,10 @@ func TestFaultAnywhere(t *testing.T) {
 		rnd := rand.New(rand.NewPCG(seed, 3))
 		mem := vfs.NewMem()
 		errno := []syscall.Errno{syscall.EIO, syscall.ENOSPC, syscall.ETIMEDOUT}[seed%3]
+		var mu sync.Mutex // the probe of a new root has two goroutines
 		mem.Inject(func(vfs.Op, string) error {
+			mu.Lock()
+			defer mu.Unlock()
 			if rnd.IntN(150) == 0 {
 				return errno
 			}

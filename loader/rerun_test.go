@@ -389,3 +389,56 @@ func TestAbandon(t *testing.T) {
 	exits(t, err, ExitConflict, "committed by record 2")
 	sound(t, l)
 }
+
+// TestRemakeOvertaken has a publisher make lost files again, slowly: meanwhile
+// another has done so and a third record retired them. They must not come back.
+func TestRemakeOvertaken(t *testing.T) {
+	s := memSink()
+	src := &source{}
+	c := src.config(s)
+	c.Fault = func(p FaultPoint) error {
+		if p == AfterCommit {
+			return errCrash
+		}
+		return nil
+	}
+	dying, err := OpenLedger(t.Context(), s, "views", "views-hourly", c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := src.run(t.Context(), dying, fakePlan(dying.Fold(), span{0, 0, 50}), "run-1"); !errors.Is(err, errCrash) {
+		t.Fatal(err)
+	}
+	if err := s.RemoveAll(StagesDir); err != nil {
+		t.Fatal(err)
+	}
+	c = src.config(s)
+	c.Remake = func(ctx context.Context, ask RemakeAsk) ([]*Result, error) {
+		results, err := src.remake(s)(ctx, ask) // its folders are there before the other record
+		fast := src.open(t, s)
+		if err := fast.Publish(ctx); err != nil {
+			t.Error(err)
+		}
+		if _, err := supersedeOf(t, src, fast, 0); err != nil {
+			t.Error(err)
+		}
+		if err != nil {
+			return nil, err
+		}
+		return src.remake(s)(ctx, RemakeAsk{PlanID: ask.PlanID, Plan: ask.Plan, Splits: []int{results[0].Split}})
+	}
+	slow, err := OpenLedger(t.Context(), s, "", "", c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	slow.c.Fault = func(p FaultPoint) error {
+		if p == AfterPublish {
+			return errCrash // before it could see the other record and mend what it did
+		}
+		return nil
+	}
+	if err := slow.Publish(t.Context()); !errors.Is(err, errCrash) {
+		t.Fatal(err)
+	}
+	sound(t, src.open(t, s))
+}
