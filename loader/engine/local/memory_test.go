@@ -31,12 +31,12 @@ func TestTaskMemory(t *testing.T) {
 		memory  int64
 		long    bool
 	}{
-		{"8 columns 1 hour", 8, 1, 400_000, 24, 96 << 20, false},
+		{"8 columns 1 hour", 8, 1, 300_000, 24, 96 << 20, false},
 		{"400 columns 1 hour", 400, 1, 8_000, 24, 192 << 20, false},
-		{"400 columns 500 hours", 400, 500, 6_000, 24, 192 << 20, false},
+		{"400 columns 500 hours", 400, 500, 6_000, 24, 192 << 20, true},
 		{"8 columns 2000 hours", 8, 2000, 60_000, 24, 80 << 20, false},
 		{"8 columns 25539 hours", 8, 25_539, 150_000, 24, 128 << 20, true},
-		{"20 MiB record", 2, 1, 3, 20 << 20, 256 << 20, false},
+		{"20 MiB record", 2, 1, 3, 20 << 20, 512 << 20, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if c.long && !full {
