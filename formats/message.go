@@ -1,6 +1,19 @@
 // Package formats turns the bytes of a record into columns, and columns into
 // the bytes of a file. It does not know where records come from or where files
 // go.
+//
+// A Decoder lays each record over Columns: per leaf of the Schema dense values
+// with definition and repetition levels. JSON is read by a scanner that expects
+// the schema's keys (json_fast.go); whatever surprises it is read again by a
+// full decoder (json_tree.go, json_shred.go), which alone says what a record
+// means. Inference looks at records without a schema; its Report joins with
+// others in any order, and Extend makes columns of it.
+//
+// What others keep for ever has one form each, held by golden files: the JSON
+// of Schema, Options and Report (their tags; a Type is text, {"list":T},
+// {"map":T} or {"struct":[Field]}), the Digest ("sawlog-digest-1", digest.go),
+// and the hash of a zone's data (the first 8 bytes, in hex, of the sha256 of
+// its TZif file in zoneinfo.zip).
 package formats
 
 import "fmt"
