@@ -348,20 +348,24 @@ func (a *app) topicLimits(ctx context.Context, topic string) (topicLimits, error
 		return limits, err
 	}
 	defer k.Close()
-	configs, err := k.configs(ctx, topic)
+	configs, err := k.topicConfigs(ctx, topic, true)
 	if output.Code(err) == output.NotFound {
 		return limits, nil // it will be made by the first record
 	}
 	if err != nil {
 		return limits, err
 	}
-	if n, err := strconv.ParseInt(configs["max.message.bytes"], 10, 32); err == nil && n > 0 {
-		limits.maxBatch = int32(n)
-	}
-	if ms, err := strconv.ParseInt(configs["retention.ms"], 10, 64); err == nil {
-		limits.retention = 0
-		if ms > 0 && ms < int64(time.Duration(1<<62).Milliseconds()) {
-			limits.retention = time.Duration(ms) * time.Millisecond
+	for _, c := range configs {
+		n, err := strconv.ParseInt(c.Value, 10, 64)
+		switch {
+		case err != nil:
+		case c.Name == "max.message.bytes" && n > 0:
+			limits.maxBatch = int32(min(n, 1<<30))
+		case c.Name == "retention.ms":
+			limits.retention = 0
+			if n > 0 && n < time.Duration(1<<62).Milliseconds() {
+				limits.retention = time.Duration(n) * time.Millisecond
+			}
 		}
 	}
 	return limits, nil

@@ -45,7 +45,7 @@ func (a *app) topicDescribe() *cobra.Command {
 			if d.List, err = a.partitions(cmd, k, args[0]); err != nil {
 				return err
 			}
-			if d.Configs, err = a.topicConfigs(cmd, k, args[0], all); err != nil {
+			if d.Configs, err = k.topicConfigs(cmd.Context(), args[0], all); err != nil {
 				return err
 			}
 			return a.print.Print(d, d.rows)
@@ -70,12 +70,13 @@ func (d topicDescription) rows() *output.Rows {
 	return rows
 }
 
-func (a *app) topicConfigs(cmd *cobra.Command, k *kafka, topic string, all bool) ([]configLine, error) {
+// topicConfigs lists a topic's configs by name: those that were set, or all.
+func (k *kafka) topicConfigs(ctx context.Context, topic string, all bool) ([]configLine, error) {
 	req := kmsg.NewPtrDescribeConfigsRequest()
 	r := kmsg.NewDescribeConfigsRequestResource()
 	r.ResourceType, r.ResourceName = kmsg.ConfigResourceTypeTopic, topic
 	req.Resources = append(req.Resources, r)
-	resp, err := ask[*kmsg.DescribeConfigsResponse](cmd.Context(), k, req)
+	resp, err := ask[*kmsg.DescribeConfigsResponse](ctx, k, req)
 	if err != nil {
 		return nil, err
 	}
@@ -127,7 +128,7 @@ func (a *app) topicAlter() *cobra.Command {
 					return err
 				}
 			}
-			configs, err := a.topicConfigs(cmd, k, args[0], false)
+			configs, err := k.topicConfigs(cmd.Context(), args[0], false)
 			if err != nil {
 				return err
 			}
@@ -222,26 +223,4 @@ func (a *app) offsetsAtTime(cmd *cobra.Command, k *kafka, topic string, lines []
 		}
 		return rows
 	})
-}
-
-// configs are all configs of a topic by name, defaults included.
-func (k *kafka) configs(ctx context.Context, topic string) (map[string]string, error) {
-	req := kmsg.NewPtrDescribeConfigsRequest()
-	r := kmsg.NewDescribeConfigsRequestResource()
-	r.ResourceType, r.ResourceName = kmsg.ConfigResourceTypeTopic, topic
-	req.Resources = append(req.Resources, r)
-	resp, err := ask[*kmsg.DescribeConfigsResponse](ctx, k, req)
-	if err != nil {
-		return nil, err
-	}
-	values := map[string]string{}
-	for _, r := range resp.Resources {
-		if err := kafkaCode("configs of "+topic, r.ErrorCode, r.ErrorMessage); err != nil {
-			return nil, err
-		}
-		for _, c := range r.Configs {
-			values[c.Name] = deref(c.Value)
-		}
-	}
-	return values, nil
 }
