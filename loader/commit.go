@@ -323,7 +323,7 @@ func (l *Ledger) draft(p *Plan, planID, run string, work *sealed) (*Record, erro
 	for i := range rec.Inputs {
 		loaded += rec.Inputs[i].Len()
 	}
-	if loaded == 0 && len(rec.Retires) == 0 {
+	if loaded == 0 && len(rec.Retires) == 0 && !l.fold.skips(p) {
 		if len(rec.Sealed) == 0 {
 			return nil, nil
 		}

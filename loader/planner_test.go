@@ -69,6 +69,24 @@ func TestPlanFirstStart(t *testing.T) {
 	}
 }
 
+// A first run from the latest offset loads nothing, but keeps where it stood.
+func TestRunFromLatestKeepsItsStart(t *testing.T) {
+	r := texted(t, 1, 20)
+	r.spec.Start = "latest"
+	if out := r.load(PlanAsk{}); out.Status != StatusCommitted || out.Rows != 0 || out.Number != 0 {
+		t.Errorf("first run %+v", out)
+	}
+	r.more(0, 5)
+	if out := r.load(PlanAsk{}); out.Rows != 5 || out.Ranges[0].Start != 20 {
+		t.Errorf("second run %+v", out)
+	}
+	// A topic that is empty so far has nothing to leave out.
+	r = texted(t, 1, 0)
+	if out := r.load(PlanAsk{}); out.Status != StatusCovered || out.Number != -1 {
+		t.Errorf("empty topic %+v", out)
+	}
+}
+
 func TestPlanBounds(t *testing.T) {
 	at := func(sec int64) offsets.Bound { return offsets.Bound{Kind: offsets.AtTime, Time: time.Unix(sec, 0)} }
 	for _, c := range []struct {

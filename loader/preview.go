@@ -68,7 +68,7 @@ const (
 )
 
 func (pl *planner) preview(ctx context.Context, p *Plan, status string) (*Preview, error) {
-	if len(p.Splits) == 0 && status == PreviewReady && !slices.ContainsFunc(p.Inputs, func(in PlanInput) bool { return !in.Empty() }) {
+	if len(p.Splits) == 0 && status == PreviewReady && !pl.fold.skips(p) && !slices.ContainsFunc(p.Inputs, func(in PlanInput) bool { return !in.Empty() }) {
 		status = PreviewCovered
 	}
 	v := &Preview{

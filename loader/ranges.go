@@ -267,3 +267,16 @@ func beforeNext(covered offsets.Set, r offsets.Range) offsets.Offset {
 	}
 	return r.End
 }
+
+// skips tells whether a plan leaves out records of a partition no record names
+// yet, as a first run from the latest offset does. Such a plan is committed even
+// if it loads nothing, for its starts are to be kept.
+func (f *Fold) skips(p *Plan) bool {
+	for i := range p.Inputs {
+		in := &p.Inputs[i]
+		if f.Partitions[in.Key(p.Cluster)] == nil && in.Start > in.LogStart {
+			return true
+		}
+	}
+	return false
+}
