@@ -406,11 +406,7 @@ func (d *Disk) fail(err error) {
 // stay readable.
 func (d *Disk) Close() error {
 	d.flusher.close()
-	var errs []error
-	for _, l := range d.Logs() {
-		errs = append(errs, l.close())
-	}
-	err := errors.Join(errs...)
+	err := closeAll(d.Logs())
 	if err == nil && !d.failed.Load() {
 		err = d.checkpoint()
 	}
@@ -425,6 +421,24 @@ func (d *Disk) Close() error {
 		err = ErrFailed
 	}
 	return errors.Join(err, d.lock.Close())
+}
+
+// closesAtOnce is how many logs wait for the disk together while closing: a
+// journal of the file system commits their syncs in one go.
+const closesAtOnce = 32
+
+func closeAll(logs []*Log) error {
+	errs := make([]error, closesAtOnce)
+	var wg sync.WaitGroup
+	for n := range closesAtOnce {
+		wg.Go(func() {
+			for i := n; i < len(logs); i += closesAtOnce {
+				errs[n] = errors.Join(errs[n], logs[i].close())
+			}
+		})
+	}
+	wg.Wait()
+	return errors.Join(errs...)
 }
 
 // closeFiles lets go of every segment file.
