@@ -74,7 +74,7 @@ func TestProduceAllocations(t *testing.T) {
 		acks       int16
 		most       float64
 	}{
-		{1, 1, 1, 10}, {1, 1, -1, 10}, {1, 1000, -1, 10}, {30, 10, -1, 40},
+		{1, 1, 1, 10}, {1, 1, -1, 10}, {1, 1000, -1, 10}, {30, 10, -1, 10},
 	} {
 		t.Run(fmt.Sprintf("%d partitions, %d records, acks %d", tc.partitions, tc.records, tc.acks), func(t *testing.T) {
 			r := produceTo("allocs", 0, tc.acks, batchOf(t, record.None, now(), values(tc.records)...))

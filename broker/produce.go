@@ -104,7 +104,7 @@ func (st *produceState) append(t *producedTopic, part *producedPartition, now in
 		return err
 	}
 	st.batch[0] = batch
-	results, ticket, err := p.Append(st.batch[:], replica.Append{All: st.acks == -1, Epoch: offsets.NoEpoch, Now: now})
+	results, ticket, err := p.Append(st.batch[:], replica.Append{All: st.acks == -1, Epoch: offsets.NoEpoch, Now: now, Into: st.result[:]})
 	if err != nil {
 		return err
 	}

@@ -5,6 +5,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"sawlog/broker/log"
 	"sawlog/broker/record"
 	"sawlog/broker/replica"
 	"sawlog/broker/wire"
@@ -17,6 +18,7 @@ type produceState struct {
 	broker   *Broker
 	exchange *wire.Exchange
 	batch    [1]record.Batch
+	result   [1]log.Appended
 
 	version       int16
 	acks          int16

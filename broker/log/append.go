@@ -22,6 +22,8 @@ type Append struct {
 	Now int64
 	// Internal lifts the size limit: the batch is the broker's own.
 	Internal bool
+	// Into is memory for the results, used when it is large enough.
+	Into []Appended
 }
 
 // Appended says where one batch went.
@@ -39,7 +41,11 @@ type Appended struct {
 // memory. All batches are written or, with an error, none. Where the topic asks
 // for it the batches are synced before Append returns.
 func (l *Log) Append(batches []record.Batch, a Append) ([]Appended, error) {
-	out := make([]Appended, len(batches))
+	out := a.Into
+	if cap(out) < len(batches) {
+		out = make([]Appended, len(batches))
+	}
+	out = out[:len(batches)]
 	c := l.config.Load()
 	end, err := l.append(batches, a, c, out)
 	if err != nil {

@@ -142,10 +142,11 @@ func (p *Partition) check(epoch offsets.Epoch) (View, error) {
 
 // Append is what an append asks for.
 type Append struct {
-	All      bool          // acks=all: refuse when too few replicas are in sync
-	Epoch    offsets.Epoch // append only in this leader epoch; NoEpoch = any
-	Now      int64         // milliseconds
-	Internal bool          // written by the broker itself
+	All      bool           // acks=all: refuse when too few replicas are in sync
+	Epoch    offsets.Epoch  // append only in this leader epoch; NoEpoch = any
+	Now      int64          // milliseconds
+	Internal bool           // written by the broker itself
+	Into     []log.Appended // memory for the results; may be nil
 }
 
 // Ticket is an append whose acknowledgement is due once it is committed in the
@@ -167,7 +168,7 @@ func (p *Partition) Append(batches []record.Batch, a Append) ([]log.Appended, Ti
 	if a.All && p.underMinISR() {
 		return nil, Ticket{}, ErrNotEnoughReplicas
 	}
-	results, err := p.log.Append(batches, log.Append{Epoch: v.Epoch, Now: a.Now, Internal: a.Internal})
+	results, err := p.log.Append(batches, log.Append{Epoch: v.Epoch, Now: a.Now, Internal: a.Internal, Into: a.Into})
 	if err != nil {
 		return nil, Ticket{}, err
 	}
