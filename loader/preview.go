@@ -115,7 +115,6 @@ type looker struct {
 	plan    *Plan
 	buckets *bucketer
 	hours   map[int64]int64 // rows per bucket
-	msg     formats.Message
 }
 
 // samples is how many places of each range an estimate looks at.

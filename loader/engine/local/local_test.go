@@ -180,8 +180,12 @@ func TestExitCodes(t *testing.T) {
 		attempts int
 		says     string
 	}{
-		{"3", 3, 1, "told"}, {"4", 4, 1, "told"}, {"5", 5, 1, "told"}, {"8", 8, 1, "told"},
-		{"6", 6, 2, "told"}, {"panic", 6, 2, "as a damaged file might make it"},
+		{"3", 3, 1, "told"},
+		{"4", 4, 1, "told"},
+		{"5", 5, 1, "told"},
+		{"8", 8, 1, "told"},
+		{"6", 6, 2, "told"},
+		{"panic", 6, 2, "as a damaged file might make it"},
 	} {
 		t.Run(c.role, func(t *testing.T) {
 			attempts := 0
