@@ -126,17 +126,22 @@ func (a *app) follow(ctx context.Context, k *kafka, f consumeFlags, topic string
 		var printErr error
 		var done []*kgo.Record
 		fetches.EachPartition(func(part kgo.FetchTopicPartition) {
+			end, has := ends[part.Partition]
 			for _, r := range part.Records {
-				end, has := ends[part.Partition]
-				if bounded && (!has || r.Offset >= end) || f.count > 0 && printed >= f.count || printErr != nil {
+				if bounded && !has || f.count > 0 && printed >= f.count || printErr != nil {
 					break
 				}
-				if !r.Attrs.IsControl() {
-					printErr = a.printRecord(r, f.format)
-					printed++
+				// The last offsets of a range may hold no record, so one past
+				// the end ends it too.
+				if over := has && r.Offset >= end; !over {
+					if !r.Attrs.IsControl() {
+						printErr = a.printRecord(r, f.format)
+						printed++
+					}
+					done = append(done, r)
 				}
-				done = append(done, r)
 				if has && r.Offset+1 >= end {
+					has = false
 					delete(ends, part.Partition)
 					k.PauseFetchPartitions(map[string][]int32{topic: {part.Partition}})
 				}

@@ -25,6 +25,7 @@ type produceFlags struct {
 	acks      string
 	partition int32
 	delimiter string
+	dryRun    bool
 }
 
 // produced is what was acknowledged.
@@ -64,6 +65,7 @@ What was acknowledged is printed, also when sending fails or is interrupted.`,
 	flags.StringVarP(&f.codec, "codec", "z", "none", "none, gzip, snappy, lz4 or zstd")
 	flags.StringVar(&f.acks, "acks", "all", "all, 1 or 0")
 	flags.Int32Var(&f.partition, "partition", -1, "send to this partition only")
+	flags.BoolVar(&f.dryRun, "dry-run", false, "read the files and count, send nothing")
 	return c
 }
 
@@ -118,6 +120,7 @@ func (a *app) runProduce(ctx context.Context, f produceFlags, topic string, file
 		files = []string{"-"}
 	}
 	p := &producing{app: a, k: k, flags: f, topic: topic, limits: limits, ranges: map[int32]*producedRange{}}
+	p.said = time.Now()
 	sendErr := p.all(ctx, files)
 	sum := p.summary()
 	if err := a.print.Print(sum, sum.rows); err != nil {
@@ -146,6 +149,7 @@ type producing struct {
 	topic  string
 	limits topicLimits
 
+	said  time.Time // when tell last said something
 	old   atomic.Int64
 	acked atomic.Int64 // when a record was last acknowledged, nanoseconds
 
@@ -277,6 +281,11 @@ func (p *producing) send(ctx context.Context, value []byte, pick *picker, where 
 	if err := p.firstError(); err != nil {
 		return err
 	}
+	p.tell()
+	if p.flags.dryRun {
+		p.count(r)
+		return ctx.Err()
+	}
 	p.k.Produce(ctx, r, func(r *kgo.Record, err error) { p.acknowledged(r, err, where) })
 	return ctx.Err()
 }
@@ -291,15 +300,37 @@ func (p *producing) acknowledged(r *kgo.Record, err error, where string) {
 		}
 		return
 	}
+	p.touch()
+	p.counted(r)
+}
+
+// count takes a record into the sums as if it had been acknowledged.
+func (p *producing) count(r *kgo.Record) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	r.Offset = -1
+	p.counted(r)
+}
+
+func (p *producing) counted(r *kgo.Record) {
 	got := p.ranges[r.Partition]
 	if got == nil {
 		got = &producedRange{Partition: r.Partition, First: r.Offset, Last: r.Offset}
 		p.ranges[r.Partition] = got
 	}
-	p.touch()
 	got.Records++
 	got.First, got.Last = min(got.First, r.Offset), max(got.Last, r.Offset)
 	p.bytes += int64(len(r.Value))
+}
+
+// tell says every ten seconds how far the sending has come.
+func (p *producing) tell() {
+	if p.app.progress == "none" || time.Since(p.said) < 10*time.Second {
+		return
+	}
+	p.said = time.Now()
+	s := p.summary()
+	p.app.print.Note("%d records acknowledged, %s", s.Records, output.Bytes(s.Bytes))
 }
 
 func (p *producing) explain(err error, where string) error {
