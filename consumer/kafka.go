@@ -6,6 +6,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"strings"
@@ -134,7 +135,9 @@ func classify(err error) error {
 
 func isConnectionError(err error) bool {
 	var op *net.OpError
-	return errors.As(err, &op) || kgo.IsRetryableBrokerErr(err) || errors.Is(err, net.ErrClosed)
+	return errors.As(err, &op) || kgo.IsRetryableBrokerErr(err) || errors.Is(err, net.ErrClosed) ||
+		errors.Is(err, io.EOF) || // a connection closed before its first answer
+		strings.Contains(err.Error(), "unknown broker") // kgo's, of a leader it has yet to hear of
 }
 
 func classifyCode(code *kerr.Error) error {
