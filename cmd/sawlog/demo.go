@@ -20,6 +20,7 @@ import (
 	"sawlog/cmd/sawlog/config"
 	"sawlog/cmd/sawlog/demo"
 	"sawlog/cmd/sawlog/output"
+	"sawlog/jobs"
 )
 
 const (
@@ -94,10 +95,12 @@ func taken(addr string) bool {
 	return false
 }
 
-// demoState is the mark in DIR; times are the ends of what was sent.
+// demoState is the mark in DIR. It follows what it tells of, so that a demo
+// which was killed sends at most its last batch twice.
 type demoState struct {
 	Sawlog string    `json:"sawlog"` // "demo/1"
-	Until  time.Time `json:"until"`
+	Until  time.Time `json:"until"`  // page views before this moment were sent
+	Starts int       `json:"starts"` // each sends late records of its own
 }
 
 func readDemoState(dir string) (demoState, error) {
@@ -154,7 +157,9 @@ func (a *app) runDemo(ctx context.Context, f demoFlags, cfg *config.Config) erro
 	if err := os.MkdirAll(f.dir, 0o755); err != nil {
 		return err
 	}
-	if err := (demoState{"demo/1", state.Until}).write(f.dir); err != nil {
+	state.Sawlog = "demo/1"
+	state.Starts++
+	if err := state.write(f.dir); err != nil {
 		return err
 	}
 	level := slog.LevelError
@@ -178,27 +183,26 @@ func (a *app) demoOn(ctx context.Context, f demoFlags, s *server, state demoStat
 		return err
 	}
 	defer k.Close()
-	d := &demoRun{app: a, server: s, k: k, flags: f}
+	d := &demoRun{app: a, server: s, k: k, flags: f, state: state, stream: demo.Stream{Rate: f.rate}}
 	if err := d.prepare(ctx); err != nil {
 		return err
 	}
-	now := time.Now().UTC()
-	end := now.Truncate(time.Hour)
+	end := time.Now().UTC().Truncate(time.Hour)
 	from := end.Add(-time.Duration(f.hours) * time.Hour)
 	if state.Until.After(from) {
 		from = state.Until
 	}
-	for hour := from; hour.Before(end); hour = hour.Add(time.Hour) {
-		if err := d.send(ctx, demo.Hour(hour, demo.Traffic(hour, f.rate))); err != nil {
+	if err := d.leftOver(ctx); err != nil {
+		return err
+	}
+	for at := from; at.Before(end); {
+		next := at.Truncate(time.Hour).Add(time.Hour)
+		if err := d.sendUntil(ctx, at, next); err != nil {
 			return err
 		}
+		at = next
 	}
-	if from.Before(end) {
-		if err := (demoState{"demo/1", end}).write(f.dir); err != nil {
-			return err
-		}
-	}
-	a.print.Note("topic    %s: 4 partitions, %d page views of the hours since %s", demoTopic, d.sum.Produced, from.Format(time.RFC3339))
+	a.print.Note("topic    %s: 4 partitions, %d page views of the time since %s", demoTopic, d.sum.Produced, from.Format(time.RFC3339))
 	if err := d.load(ctx); err != nil {
 		return err
 	}
@@ -209,7 +213,7 @@ func (a *app) demoOn(ctx context.Context, f demoFlags, s *server, state demoStat
 		}
 	}
 	late := end.Add(-2 * time.Hour)
-	if err := d.send(ctx, append(demo.Late(late, 40), demo.Malformed(late, 12)...)); err != nil {
+	if err := d.send(ctx, append(demo.Late(late, 40, d.state.Starts), demo.Malformed(late, 12)...)); err != nil {
 		return err
 	}
 	before := d.sum
@@ -240,7 +244,10 @@ type demoRun struct {
 	server *server
 	k      *kafka
 	flags  demoFlags
+	state  demoState
+	stream demo.Stream
 	sum    demoSum
+	known  map[string]bool // ended runs that are in sum, or were there before
 	hours  map[string]bool
 }
 
@@ -254,7 +261,7 @@ func (d *demoRun) root() string {
 
 // prepare makes the topic and the job, where they are not there yet.
 func (d *demoRun) prepare(ctx context.Context) error {
-	d.hours = map[string]bool{}
+	d.known, d.hours = map[string]bool{}, map[string]bool{}
 	req := kmsg.NewPtrCreateTopicsRequest()
 	t := kmsg.NewCreateTopicsRequestTopic()
 	t.Topic, t.NumPartitions, t.ReplicationFactor = demoTopic, 4, -1
@@ -267,6 +274,9 @@ func (d *demoRun) prepare(ctx context.Context) error {
 		return err
 	}
 	_, err = d.server.jobs.Apply(ctx, []byte(demoJobFile("file://"+d.root())), "demo.yaml", "demo", false)
+	for _, r := range d.server.jobs.Runs(jobs.RunFilter{Job: demoJob, Limit: 1 << 20}) {
+		d.known[r.Run] = !r.Open()
+	}
 	return err
 }
 
@@ -282,6 +292,26 @@ output:
   root: %s
   codec: zstd
 `, demoJob, demoTopic, root)
+}
+
+// sendUntil sends the page views of [from, to) and moves the mark. Once begun
+// it is not cut short by an interrupt, but for a broker that does not answer:
+// what was sent and not marked would be sent again.
+func (d *demoRun) sendUntil(ctx context.Context, from, to time.Time) error {
+	if err := context.Cause(ctx); err != nil || !from.Before(to) {
+		return err
+	}
+	whole, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
+	defer cancel(nil)
+	late := context.AfterFunc(ctx, func() {
+		time.AfterFunc(time.Second, func() { cancel(context.Cause(ctx)) })
+	})
+	defer late()
+	if err := d.send(whole, d.stream.Between(from, to)); err != nil {
+		return err
+	}
+	d.state.Until = to
+	return d.state.write(d.flags.dir)
 }
 
 func (d *demoRun) send(ctx context.Context, views []demo.View) error {
@@ -303,7 +333,23 @@ func (d *demoRun) send(ctx context.Context, views []demo.View) error {
 	return nil
 }
 
-// load runs the job once and takes what it did into the sums.
+// leftOver loads what an earlier demo sent and did not load.
+func (d *demoRun) leftOver(ctx context.Context) error {
+	if d.state.Starts == 1 {
+		return nil
+	}
+	if err := d.load(ctx); err != nil {
+		return err
+	}
+	if n := d.sum.Rows + d.sum.Quarantined; n > 0 {
+		d.app.print.Note("loaded   %d records that were left from before", n)
+	}
+	d.sum, d.hours = demoSum{}, map[string]bool{}
+	return nil
+}
+
+// load runs the job once and takes what its runs did into the sums, those of a
+// tick that came meanwhile, too.
 func (d *demoRun) load(ctx context.Context) error {
 	runs, err := d.server.runNow(ctx, demoJob)
 	if err != nil {
@@ -313,6 +359,12 @@ func (d *demoRun) load(ctx context.Context) error {
 		if !r.Good() {
 			return output.Errorf(output.Failed, "run %s ended as %s: %s", r.Run, r.Status, r.Reason)
 		}
+	}
+	for _, r := range d.server.jobs.Runs(jobs.RunFilter{Job: demoJob}) {
+		if d.known[r.Run] || r.Open() {
+			continue
+		}
+		d.known[r.Run] = true
 		d.sum.Rows += r.Rows
 		d.sum.Quarantined += r.Quarantined
 		for _, h := range r.Hours {
@@ -381,7 +433,6 @@ func (d *demoRun) whatNext() {
 
 // keepOn sends page views as they would come until the context ends.
 func (d *demoRun) keepOn(ctx context.Context) error {
-	sent := time.Now().UTC()
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
 	for {
@@ -393,18 +444,7 @@ func (d *demoRun) keepOn(ctx context.Context) error {
 			return err
 		case <-tick.C:
 		}
-		now := time.Now().UTC()
-		hour := now.Truncate(time.Hour)
-		var due []demo.View
-		for h := sent.Truncate(time.Hour); !h.After(hour); h = h.Add(time.Hour) {
-			for _, v := range demo.Hour(h, demo.Traffic(h, d.flags.rate)) {
-				if v.At.After(sent) && !v.At.After(now) {
-					due = append(due, v)
-				}
-			}
-		}
-		sent = now
-		if err := d.send(ctx, due); err != nil && ctx.Err() == nil {
+		if err := d.sendUntil(ctx, d.state.Until, time.Now().UTC()); err != nil && ctx.Err() == nil {
 			return err
 		}
 	}

@@ -72,9 +72,35 @@ func Hour(start time.Time, n int) []View {
 	return views
 }
 
-// Late makes n page views of an hour that has long passed.
-func Late(start time.Time, n int) []View {
-	rnd := rand.New(rand.NewPCG(Seed+1, uint64(start.Unix())))
+// Stream is the page views as time goes by: the same for the same span, and
+// each in exactly one of spans that adjoin.
+type Stream struct {
+	Rate int // page views in an average hour
+
+	hour  time.Time // of views
+	views []View
+}
+
+// Between makes the page views of [from, to).
+func (s *Stream) Between(from, to time.Time) []View {
+	var due []View
+	for hour := from.Truncate(time.Hour); hour.Before(to); hour = hour.Add(time.Hour) {
+		if s.views == nil || !s.hour.Equal(hour) {
+			s.hour, s.views = hour, Hour(hour, Traffic(hour, s.Rate))
+		}
+		for _, v := range s.views {
+			if !v.At.Before(from) && v.At.Before(to) {
+				due = append(due, v)
+			}
+		}
+	}
+	return due
+}
+
+// Late makes n page views of an hour that has long passed; each round makes
+// others.
+func Late(start time.Time, n, round int) []View {
+	rnd := rand.New(rand.NewPCG(Seed+1+uint64(round)<<32, uint64(start.Unix())))
 	views := make([]View, 0, n)
 	for range n {
 		views = append(views, view(rnd, start.Add(time.Duration(rnd.IntN(3_600_000))*time.Millisecond)))

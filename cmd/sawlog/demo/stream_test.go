@@ -3,6 +3,7 @@ package demo_test
 import (
 	"bytes"
 	"encoding/json"
+	"maps"
 	"testing"
 	"time"
 
@@ -57,6 +58,43 @@ func TestMalformedIsMalformed(t *testing.T) {
 		}
 		if err := json.Unmarshal(v.Value, &page); err == nil && page.Time != nil {
 			t.Errorf("record %d can be read: %s", i, v.Value)
+		}
+	}
+}
+
+// TestStreamIsCutAnywhere sends a span in pieces of any length: every view of
+// it comes exactly once.
+func TestStreamIsCutAnywhere(t *testing.T) {
+	const rate = 900
+	want := map[string]int{}
+	for h := hour; h.Before(hour.Add(3 * time.Hour)); h = h.Add(time.Hour) {
+		for _, v := range demo.Hour(h, demo.Traffic(h, rate)) {
+			want[string(v.Value)]++
+		}
+	}
+	got := map[string]int{}
+	s := demo.Stream{Rate: rate}
+	end := hour.Add(3 * time.Hour)
+	for at, step := hour, time.Millisecond; at.Before(end); step = step*3 + 7*time.Millisecond {
+		next := at.Add(min(step, end.Sub(at)))
+		for _, v := range s.Between(at, next) {
+			got[string(v.Value)]++
+		}
+		at = next
+	}
+	if !maps.Equal(got, want) {
+		t.Fatalf("%d views in pieces, %d of whole hours", len(got), len(want))
+	}
+	if left := s.Between(end, end); len(left) != 0 {
+		t.Errorf("an empty span holds %d views", len(left))
+	}
+}
+
+func TestLateRoundsDiffer(t *testing.T) {
+	a, b := demo.Late(hour, 5, 1), demo.Late(hour, 5, 2)
+	for i := range a {
+		if bytes.Equal(a[i].Value, b[i].Value) {
+			t.Fatalf("both rounds hold %s", a[i].Value)
 		}
 	}
 }
