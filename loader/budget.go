@@ -7,7 +7,7 @@ import "sawlog/formats"
 // itself and the collector's slack), and erring on the high side costs only a
 // sort.
 const (
-	leafBytes       = 256     // of a leaf in empty columns
+	leafBytes       = 384     // of a leaf in empty columns
 	columnSlack     = 2       // columns grow by doubling
 	writerLeafBytes = 8 << 10 // of a leaf in an open writer, besides its pages
 	pageSlack       = 5       // of a page's limit: values, levels, compressed, and all doubled as they grow

@@ -24,7 +24,7 @@ type dataFile struct {
 	key    int64 // bucket, or quarantineKey
 	schema *formats.Schema
 	cols   *formats.Columns
-	digest *formats.Digest
+	digest *formats.Digest // kilobytes per column, so it comes with the writer
 	local  *os.File
 	writer *parquet.Writer
 
@@ -159,7 +159,7 @@ func (f *dataFile) finish() (File, error) {
 func (f *dataFile) drop() {
 	f.t.used -= f.used
 	f.used = 0
-	f.cols, f.writer = nil, nil
+	f.cols, f.digest, f.writer = nil, nil, nil
 	if f.local != nil {
 		_ = f.local.Close()           // closed already where its bytes counted
 		_ = os.Remove(f.local.Name()) // the spool folder goes as a whole in the end

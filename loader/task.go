@@ -47,7 +47,8 @@ type task struct {
 	rows    int64
 	done    int64 // offsets passed
 	refused int64
-	told    time.Time
+	told    time.Time // of the last progress reported
+	phase   string    // of the last progress reported
 }
 
 // taskConfig is what a task is given.
@@ -304,16 +305,16 @@ func (t *task) passed(rng int, at formats.Instant) {
 	}
 }
 
-// tell reports progress, once a second at most unless it must.
+// tell reports progress: a new phase, and then once a second unless it must.
 func (t *task) tell(phase string, files int, must bool) {
 	if t.progress == nil {
 		return
 	}
 	now := time.Now()
-	if !must && now.Sub(t.told) < time.Second {
+	if !must && phase == t.phase && now.Sub(t.told) < time.Second {
 		return
 	}
-	t.told = now
+	t.told, t.phase = now, phase
 	var total int64
 	for _, r := range t.split.Ranges {
 		total += r.Len()
