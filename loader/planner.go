@@ -91,8 +91,8 @@ func (pl *planner) plan(ctx context.Context) (*Plan, error) {
 	if !pl.ask.Tick.IsZero() {
 		p.Tick = pl.ask.Tick.UTC().Format(time.RFC3339)
 	}
-	for _, t := range pl.topics {
-		p.Topics = append(p.Topics, PlanTopic{Name: t.Name, ID: t.ID, Compact: t.Compact})
+	if p.Topics, err = pl.planTopics(ctx); err != nil {
+		return nil, err
 	}
 	if pl.ask.Kind == Supersede {
 		err = pl.supersede(ctx, p)
@@ -104,6 +104,30 @@ func (pl *planner) plan(ctx context.Context) (*Plan, error) {
 	}
 	p.Splits = cut(pl.sized(p.Inputs), s.TargetBytes, s.Merge)
 	return p, nil
+}
+
+// planTopics lists the topics. One that was compacted when the plan before was
+// made still has the holes, whatever its policy is now.
+func (pl *planner) planTopics(ctx context.Context) ([]PlanTopic, error) {
+	was := map[offsets.TopicID]bool{}
+	for _, rec := range slices.Backward(pl.fold.Records) {
+		if rec.Plan == "" || rec.Kind != Load && rec.Kind != Backfill && rec.Kind != Supersede {
+			continue
+		}
+		last, err := pl.ledger.ReadPlan(ctx, rec.Plan)
+		if err != nil {
+			return nil, err
+		}
+		for _, t := range last.Topics {
+			was[t.ID] = t.Compact
+		}
+		break
+	}
+	var out []PlanTopic
+	for _, t := range pl.topics {
+		out = append(out, PlanTopic{Name: t.Name, ID: t.ID, Compact: t.Compact || was[t.ID]})
+	}
+	return out, nil
 }
 
 func (pl *planner) by() string {

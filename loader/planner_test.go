@@ -233,6 +233,17 @@ func TestPlanAddedPartition(t *testing.T) {
 	}
 }
 
+func TestPlanRemembersCompaction(t *testing.T) {
+	r := texted(t, 1, 10)
+	r.src.topics[0].policy = "compact"
+	r.load(PlanAsk{})
+	r.src.topics[0].policy = "delete"
+	r.more(0, 5)
+	if p, _ := r.plan(PlanAsk{}); !p.Topics[0].Compact {
+		t.Error("the holes of a topic that was compacted are errors now")
+	}
+}
+
 func TestPlanResumesOnlyItsOwn(t *testing.T) {
 	r := texted(t, 1, 20)
 	p, _ := r.plan(PlanAsk{})
