@@ -69,7 +69,7 @@ func metadata(ctx context.Context, c Cluster, names []string, match *regexp.Rege
 		req.Topics = []kmsg.MetadataRequestTopic{}
 		for _, name := range names {
 			t := kmsg.NewMetadataRequestTopic()
-			t.Topic = kmsg.StringPtr(name)
+			t.Topic = new(name)
 			req.Topics = append(req.Topics, t)
 		}
 	}

@@ -117,7 +117,7 @@ func (c *fakeCluster) answer(from int32, req kmsg.Request) (kmsg.Response, error
 			for _, t := range c.topics {
 				if t.name == r.ResourceName {
 					conf := kmsg.NewDescribeConfigsResponseResourceConfig()
-					conf.Name, conf.Value = "cleanup.policy", kmsg.StringPtr(t.policy)
+					conf.Name, conf.Value = "cleanup.policy", new(t.policy)
 					rr.Configs = append(rr.Configs, conf)
 				}
 			}
@@ -142,14 +142,14 @@ func (c *fakeCluster) answer(from int32, req kmsg.Request) (kmsg.Response, error
 
 func (c *fakeCluster) metadata(req *kmsg.MetadataRequest) kmsg.Response {
 	resp := kmsg.NewPtrMetadataResponse()
-	resp.ClusterID = kmsg.StringPtr(c.id)
+	resp.ClusterID = new(c.id)
 	for _, t := range c.topics {
 		asked := req.Topics == nil || slices.ContainsFunc(req.Topics, func(r kmsg.MetadataRequestTopic) bool { return *r.Topic == t.name })
 		if !asked {
 			continue
 		}
 		mt := kmsg.NewMetadataResponseTopic()
-		mt.Topic, mt.TopicID, mt.IsInternal = kmsg.StringPtr(t.name), t.id, strings.HasPrefix(t.name, "__")
+		mt.Topic, mt.TopicID, mt.IsInternal = new(t.name), t.id, strings.HasPrefix(t.name, "__")
 		for i := range t.partitions {
 			p := kmsg.NewMetadataResponseTopicPartition()
 			p.Partition, p.Leader, p.LeaderEpoch = int32(i), c.leader, c.epoch

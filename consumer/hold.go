@@ -25,7 +25,7 @@ func Hold(ctx context.Context, c Cluster, job string, topics []Topic, at map[off
 		r := kmsg.NewIncrementalAlterConfigsRequestResource()
 		r.ResourceType, r.ResourceName = kmsg.ConfigResourceTypeTopic, t.Name
 		conf := kmsg.NewIncrementalAlterConfigsRequestResourceConfig()
-		conf.Name, conf.Op, conf.Value = "retention.hold."+job, kmsg.IncrementalAlterConfigOpSet, kmsg.StringPtr(strings.Join(list, ","))
+		conf.Name, conf.Op, conf.Value = "retention.hold."+job, kmsg.IncrementalAlterConfigOpSet, new(strings.Join(list, ","))
 		r.Configs = append(r.Configs, conf)
 		req.Resources = append(req.Resources, r)
 	}

@@ -93,16 +93,14 @@ func (s *Scheduler) start(r *Run, now time.Time) error {
 	s.mu.Lock()
 	s.active[r.Run] = a
 	s.mu.Unlock()
-	s.wg.Add(1)
-	go func() {
-		defer s.wg.Done()
+	s.wg.Go(func() {
 		defer cancel(nil)
 		timed, stop := context.WithTimeoutCause(ctx, j.spec.Run.Timeout, errTimeout)
 		defer stop()
 		w := &work{s: s, spec: j.spec, set: Set{Dataset: r.Dataset, Topic: r.Topic}, run: r, a: a}
 		out, err := w.carryOut(timed)
 		w.finish(timed, out, err)
-	}()
+	})
 	return nil
 }
 

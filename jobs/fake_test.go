@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -239,7 +240,6 @@ type world struct {
 	journal *fakeJournal
 	runner  *fakeRunner
 	s       *Scheduler
-	sent    chan Notice
 }
 
 func newWorld(t *testing.T, takes time.Duration) *world {
@@ -288,16 +288,16 @@ func (w *world) statuses() string {
 	w.t.Helper()
 	runs := w.s.Runs(RunFilter{Limit: 1000})
 	slices.Reverse(runs)
-	out := ""
+	var out strings.Builder
 	for _, r := range runs {
 		name := "-"
 		if !r.Tick.IsZero() {
 			name = r.Tick.Format("15:04")
 		}
-		out += " " + name + "=" + r.Status
+		out.WriteString(" " + name + "=" + r.Status)
 	}
-	if out == "" {
+	if out.String() == "" {
 		return ""
 	}
-	return out[1:]
+	return out.String()[1:]
 }

@@ -14,15 +14,15 @@ func line(hours []Hour) string {
 	letters := map[string]string{
 		HourMissing: "m", HourFilling: "f", HourSealed: "s", HourLate: "l", HourFailed: "x", HourRunning: "r", HourFuture: ".", HourBefore: "-",
 	}
-	out := ""
+	var out strings.Builder
 	for _, h := range hours {
 		l := letters[h.State]
 		if h.Active && h.State != HourRunning {
 			l = strings.ToUpper(l)
 		}
-		out += l
+		out.WriteString(l)
 	}
-	return out
+	return out.String()
 }
 
 func TestCells(t *testing.T) {

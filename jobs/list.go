@@ -3,6 +3,7 @@ package jobs
 import (
 	"cmp"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -121,14 +122,14 @@ func (s *Scheduler) status(j *jobState, now time.Time) Status {
 }
 
 func orAnd(words []string) string {
-	out := ""
+	var out strings.Builder
 	for i, w := range words {
 		if i > 0 {
-			out += ", "
+			out.WriteString(", ")
 		}
-		out += w
+		out.WriteString(w)
 	}
-	return out
+	return out.String()
 }
 
 func brief(r *Run) *Brief {

@@ -1,5 +1,7 @@
 package jobs
 
+import "maps"
+
 import "time"
 
 // Stats are a job's numbers; counters begin at the start of the process.
@@ -59,9 +61,7 @@ func (s *Scheduler) Stats() []Stats {
 		if c := s.counts[name]; c != nil {
 			st.Counts = *c
 			st.Ended = make(map[string]int64, len(c.Ended))
-			for status, n := range c.Ended {
-				st.Ended[status] = n
-			}
+			maps.Copy(st.Ended, c.Ended)
 		}
 		out = append(out, st)
 	}

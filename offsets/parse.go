@@ -2,7 +2,7 @@ package offsets
 
 import (
 	"fmt"
-	"sort"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -87,7 +87,7 @@ func (q Query) checkOrder(s string) error {
 
 func parsePartitions(s string) ([]int32, error) {
 	seen := map[int32]bool{}
-	for _, part := range strings.Split(s, ",") {
+	for part := range strings.SplitSeq(s, ",") {
 		low, high, ranged := strings.Cut(part, "-")
 		if !ranged {
 			high = low
@@ -105,7 +105,7 @@ func parsePartitions(s string) ([]int32, error) {
 	for p := range seen {
 		list = append(list, p)
 	}
-	sort.Slice(list, func(i, j int) bool { return list[i] < list[j] })
+	slices.Sort(list)
 	return list, nil
 }
 

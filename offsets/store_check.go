@@ -78,10 +78,7 @@ func (c *fileCheck) meta(size int64) (root uint64, err error) {
 	for s := uint64(1024); s <= 64<<10; s *= 2 {
 		sizes = append(sizes, s)
 	}
-	at := []uint64{0}
-	for _, s := range sizes {
-		at = append(at, s)
-	}
+	at := append([]uint64{0}, sizes...)
 	for _, pos := range at {
 		b := make([]byte, metaSize)
 		if _, err := c.file.ReadAt(b, int64(pos+pageHeader)); err != nil {

@@ -16,6 +16,7 @@ import (
 	"testing"
 
 	bolt "go.etcd.io/bbolt"
+	bolterrors "go.etcd.io/bbolt/errors"
 )
 
 var update = flag.Bool("update", false, "write the golden files anew")
@@ -27,7 +28,7 @@ func openStore(t testing.TB, path string) *Store {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if err := s.Close(); err != nil && !errors.Is(err, bolt.ErrDatabaseNotOpen) {
+		if err := s.Close(); err != nil && !errors.Is(err, bolterrors.ErrDatabaseNotOpen) {
 			t.Error(err)
 		}
 	})

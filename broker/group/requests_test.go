@@ -56,7 +56,7 @@ func TestOffsetVersions(t *testing.T) {
 			bad := kmsg.NewOffsetCommitRequestTopicPartition()
 			bad.Partition = 77
 			big := kmsg.NewOffsetCommitRequestTopicPartition()
-			big.Partition, big.Metadata = 4, kmsg.StringPtr(strings.Repeat("x", 4097))
+			big.Partition, big.Metadata = 4, new(strings.Repeat("x", 4097))
 			q.Topics[0].Partitions = append(q.Topics[0].Partitions, bad, big)
 			unknown := kmsg.NewOffsetCommitRequestTopic()
 			unknown.Topic, unknown.TopicID = "nope", [16]byte{0xff}
@@ -365,7 +365,7 @@ func TestExpiry(t *testing.T) {
 		want(t, "commit", r.commit(outsider("simple"), "t", 0, 5), "OK")
 		want(t, "commit", r.commit(outsider("sawlog.job"), "t", 0, 5), "OK")
 		old := commitRequest(outsider("old-client"), "t", 0, 5)
-		old.Version, old.RetentionTimeMillis = 4, (time.Hour).Milliseconds()
+		old.Version, old.RetentionTimeMillis = 4, time.Hour.Milliseconds()
 		want(t, "commit", codeName(call(r.OffsetCommit, old).Topics[0].Partitions[0].ErrorCode), "OK")
 		state := func() string {
 			return fmt.Sprint(r.committed("g", "t", 0), r.committed("simple", "t", 0), r.committed("sawlog.job", "t", 0), r.committed("old-client", "t", 0))

@@ -222,7 +222,7 @@ func syncRequest(group, member string, generation int32, assign map[string]strin
 	r := kmsg.NewPtrSyncGroupRequest()
 	r.Version = 5
 	r.Group, r.MemberID, r.Generation = group, member, generation
-	r.ProtocolType, r.Protocol = kmsg.StringPtr("consumer"), kmsg.StringPtr("range")
+	r.ProtocolType, r.Protocol = new("consumer"), new("range")
 	for id, what := range assign {
 		a := kmsg.NewSyncGroupRequestGroupAssignment()
 		a.MemberID, a.MemberAssignment = id, []byte(what)
@@ -277,7 +277,7 @@ func commitRequest(m member, topic string, partition int32, offset int64) *kmsg.
 	o := kmsg.NewOffsetCommitRequestTopic()
 	o.Topic = topic
 	p := kmsg.NewOffsetCommitRequestTopicPartition()
-	p.Partition, p.Offset, p.LeaderEpoch, p.Metadata = partition, offset, 7, kmsg.StringPtr("note")
+	p.Partition, p.Offset, p.LeaderEpoch, p.Metadata = partition, offset, 7, new("note")
 	o.Partitions = append(o.Partitions, p)
 	q.Topics = append(q.Topics, o)
 	return q

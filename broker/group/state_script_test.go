@@ -37,7 +37,6 @@ type script struct {
 	now     int64
 	ticket  Ticket
 	tickets map[Ticket]string
-	last    Snapshot
 	written map[uint64]Snapshot
 }
 
@@ -81,7 +80,7 @@ func (s *script) step(t *testing.T, d *datadriven.TestData) string {
 			ClientID: "client", ClientHost: "/host", Session: ms("session", "10s"), Rebalance: ms("rebalance", "60s"),
 			ProtocolType: arg("type", "consumer"), NeedID: version >= 4, Skip: version >= 9,
 		}
-		for _, p := range strings.Split(arg("protocols", "range:t"), ",") {
+		for p := range strings.SplitSeq(arg("protocols", "range:t"), ",") {
 			if name, topics, ok := strings.Cut(p, ":"); ok {
 				a.Protocols = append(a.Protocols, Protocol{name, subscription(topics)})
 			}
@@ -92,7 +91,7 @@ func (s *script) step(t *testing.T, d *datadriven.TestData) string {
 			Ticket: s.park("sync"), Member: arg("member", ""), Instance: arg("instance", ""), Generation: int32(number("gen", int(s.g.generation))),
 			ProtocolType: orNil(arg("type", "")), Protocol: orNil(arg("protocol", "")), Assignment: map[string][]byte{},
 		}
-		for _, p := range strings.Split(arg("assign", ""), ",") {
+		for p := range strings.SplitSeq(arg("assign", ""), ",") {
 			if member, what, ok := strings.Cut(p, ":"); ok {
 				a.Assignment[member] = []byte(what)
 			}
@@ -102,7 +101,7 @@ func (s *script) step(t *testing.T, d *datadriven.TestData) string {
 		fmt.Fprintln(out, codeName(s.g.Heartbeat(arg("member", ""), arg("instance", ""), int32(number("gen", int(s.g.generation))))))
 	case "leave":
 		var asks []LeaveAsk
-		for _, m := range strings.Split(arg("member", ""), ",") {
+		for m := range strings.SplitSeq(arg("member", ""), ",") {
 			asks = append(asks, LeaveAsk{m, arg("instance", "")})
 		}
 		for i, code := range s.g.Leave(s.now, asks) {

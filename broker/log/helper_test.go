@@ -80,7 +80,7 @@ func producedBatch(t testing.TB, first, count int, id int64, epoch int16, seq in
 }
 
 func value(i int) []byte {
-	return []byte(fmt.Sprintf("record %d %s", i, bytes.Repeat([]byte{'x'}, i%50)))
+	return fmt.Appendf(nil, "record %d %s", i, bytes.Repeat([]byte{'x'}, i%50))
 }
 
 func appendOne(t testing.TB, l *Log, b record.Batch) Appended {

@@ -6,7 +6,7 @@ import (
 	"io"
 	"math"
 	"os"
-	"sort"
+	"slices"
 
 	"sawlog/broker/record"
 	"sawlog/offsets"
@@ -75,7 +75,7 @@ func (l *Log) list() (found, error) {
 			out.snapshots = append(out.snapshots, o)
 		}
 	}
-	sort.Slice(out.bases, func(i, j int) bool { return out.bases[i] < out.bases[j] })
+	slices.Sort(out.bases)
 	return out, nil
 }
 

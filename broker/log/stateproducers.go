@@ -2,7 +2,7 @@ package log
 
 import (
 	"fmt"
-	"sort"
+	"slices"
 
 	"sawlog/broker/record"
 	"sawlog/offsets"
@@ -184,6 +184,6 @@ func (ps *producers) ids() []int64 {
 	for id := range ps.byID {
 		ids = append(ids, id)
 	}
-	sort.Slice(ids, func(i, j int) bool { return ids[i] < ids[j] })
+	slices.Sort(ids)
 	return ids
 }

@@ -1,5 +1,7 @@
 package vfs
 
+import "maps"
+
 import "math/rand/v2"
 
 // CrashClone returns the file system as a power cut at this moment could leave
@@ -23,9 +25,7 @@ func (m *Mem) CrashClone(rnd *rand.Rand) *Mem {
 	of := func(dir *memNode) map[string]*memNode {
 		if names[dir] == nil {
 			names[dir] = make(map[string]*memNode, len(dir.durable))
-			for name, node := range dir.durable {
-				names[dir][name] = node
-			}
+			maps.Copy(names[dir], dir.durable)
 		}
 		return names[dir]
 	}

@@ -119,7 +119,7 @@ func (m *Mem) ask(op Op, name string) error {
 // walk finds the node of a name; mu is held.
 func (m *Mem) walk(name string) (*memNode, error) {
 	n := m.root
-	for _, part := range strings.Split(path.Clean("/"+name), "/") {
+	for part := range strings.SplitSeq(path.Clean("/"+name), "/") {
 		if part == "" {
 			continue
 		}

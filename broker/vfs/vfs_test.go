@@ -42,7 +42,7 @@ func conformWrite(t *testing.T, fs FS, dir string) {
 	bufs := make([][]byte, 2000) // more than one pwritev takes
 	var want []byte
 	for i := range bufs {
-		bufs[i] = []byte(fmt.Sprintf("<%d>", i))
+		bufs[i] = fmt.Appendf(nil, "<%d>", i)
 		want = append(want, bufs[i]...)
 	}
 	n, err := f.Writev(bufs, 0)

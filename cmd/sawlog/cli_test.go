@@ -22,7 +22,7 @@ func jsonPath(raw []byte, path string) (string, error) {
 	if err := dec.Decode(&v); err != nil {
 		return "", fmt.Errorf("not JSON: %w: %.200s", err, raw)
 	}
-	for _, step := range strings.Split(path, ".") {
+	for step := range strings.SplitSeq(path, ".") {
 		switch at := v.(type) {
 		case map[string]any:
 			found, ok := at[step]
@@ -87,7 +87,7 @@ func TestEveryExampleParses(t *testing.T) {
 	walk(tree())
 	checked := 0
 	for _, c := range all {
-		for _, line := range strings.Split(c.Example, "\n") {
+		for line := range strings.SplitSeq(c.Example, "\n") {
 			words := shellWords(strings.TrimSpace(line))
 			if len(words) == 0 || words[0] != "sawlog" {
 				continue

@@ -150,7 +150,7 @@ func (k *kafka) metadata(ctx context.Context, topics ...string) (*kmsg.MetadataR
 	req.Topics = nil
 	for _, name := range topics {
 		t := kmsg.NewMetadataRequestTopic()
-		t.Topic = kmsg.StringPtr(name)
+		t.Topic = new(name)
 		req.Topics = append(req.Topics, t)
 	}
 	resp, err := ask[*kmsg.MetadataResponse](ctx, k, req)

@@ -89,7 +89,7 @@ func (a *app) topicCreate() *cobra.Command {
 			}
 			for _, kv := range pairs {
 				config := kmsg.NewCreateTopicsRequestTopicConfig()
-				config.Name, config.Value = kv[0], kmsg.StringPtr(kv[1])
+				config.Name, config.Value = kv[0], new(kv[1])
 				t.Configs = append(t.Configs, config)
 			}
 			req.Topics = append(req.Topics, t)
@@ -161,7 +161,7 @@ func (a *app) topicDelete() *cobra.Command {
 				req.TimeoutMillis = int32(a.timeout.Milliseconds())
 				for _, name := range args {
 					t := kmsg.NewDeleteTopicsRequestTopic()
-					t.Topic = kmsg.StringPtr(name)
+					t.Topic = new(name)
 					req.Topics = append(req.Topics, t)
 				}
 				resp, err := ask[*kmsg.DeleteTopicsResponse](cmd.Context(), k, req)

@@ -155,7 +155,7 @@ func (a *app) alterConfigs(cmd *cobra.Command, k *kafka, topic string, set [][2]
 	r.ResourceType, r.ResourceName = kmsg.ConfigResourceTypeTopic, topic
 	for _, kv := range set {
 		c := kmsg.NewIncrementalAlterConfigsRequestResourceConfig()
-		c.Name, c.Op, c.Value = kv[0], kmsg.IncrementalAlterConfigOpSet, kmsg.StringPtr(kv[1])
+		c.Name, c.Op, c.Value = kv[0], kmsg.IncrementalAlterConfigOpSet, new(kv[1])
 		r.Configs = append(r.Configs, c)
 	}
 	for _, name := range unset {

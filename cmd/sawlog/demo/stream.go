@@ -119,7 +119,7 @@ func Malformed(at time.Time, n int) []View {
 		case 0:
 			good.Value = good.Value[:len(good.Value)/2]
 		case 1:
-			good.Value = []byte(fmt.Sprintf(`{"time":%q,"user":"u-1","status":"teapot"}`, at.Format(time.RFC3339)))
+			good.Value = fmt.Appendf(nil, `{"time":%q,"user":"u-1","status":"teapot"}`, at.Format(time.RFC3339))
 		case 2:
 			good.Value = []byte(`{"user":"u-2","path":"/no/time"}`)
 		case 3:
