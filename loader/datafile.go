@@ -28,6 +28,8 @@ type dataFile struct {
 	local  *os.File
 	writer *parquet.Writer
 
+	page, dict int64 // limits, bytes
+
 	rows  int64 // handed to the writer
 	group int64 // decoded bytes in the writer's open row group
 	inRow int   // rows in it
@@ -36,6 +38,7 @@ type dataFile struct {
 
 func (t *task) newFile(s *formats.Schema, key int64) *dataFile {
 	f := &dataFile{t: t, key: key, schema: s, cols: formats.NewColumns(s)}
+	f.page, f.dict = t.limits(s, key)
 	f.account(0)
 	return f
 }
@@ -45,23 +48,22 @@ func (f *dataFile) account(columns int64) {
 	leaves := int64(len(f.cols.Leaves()))
 	used := 1024 + leaves*leafBytes + columns*columnSlack
 	if f.writer != nil {
-		used += leaves*writerLeafBytes + f.group + min(3*f.group, pageSlack*leaves*f.pageBytes()) + min(f.group, leaves*f.dictBytes())*tableSlack
+		used += leaves*writerLeafBytes + f.group + min(3*f.group, pageSlack*leaves*f.page) + min(f.group, leaves*f.dict)*tableSlack
 	}
 	f.t.used += used - f.used
 	f.used = used
 }
 
-func (f *dataFile) pageBytes() int64 {
-	if f.key == quarantineKey || f.t.carried {
-		return pageLimit(f.schema)
+// limits are the page and dictionary limits of the file. Writer profile 1 keeps
+// dictionaries smaller than pages: a dictionary's hash table takes up to 30 times
+// its bytes until it falls back to plain pages, in every column at once.
+func (t *task) limits(s *formats.Schema, key int64) (page, dict int64) {
+	page = t.plan.Writer.PageBytes
+	if key == quarantineKey || t.carried {
+		page = pageLimit(s)
 	}
-	return f.t.plan.Writer.PageBytes
+	return page, min(page, dictLimit(s))
 }
-
-// dictBytes is the limit of a dictionary. Writer profile 1 keeps them smaller
-// than pages: a dictionary's hash table takes up to 30 times its bytes until it
-// falls back to plain pages, in every column at once.
-func (f *dataFile) dictBytes() int64 { return min(f.pageBytes(), dictLimit(f.schema)) }
 
 // cut hands the rows to the writer if the batch is full. It is called after
 // every row, so that batches end after the same rows whatever else happens.
@@ -107,7 +109,7 @@ func (f *dataFile) open() error {
 	f.digest = formats.NewDigest(f.schema) // kilobytes a leaf: not for files that only gather rows
 	w := &f.t.plan.Writer
 	f.writer, err = parquet.NewWriter(local, f.schema, parquet.Options{
-		Codec: w.Codec, Level: w.Level, PageBytes: f.pageBytes(), DictBytes: f.dictBytes(),
+		Codec: w.Codec, Level: w.Level, PageBytes: f.page, DictBytes: f.dict,
 		RowGroupBytes: w.GroupBytes, RowGroupRows: w.GroupRows,
 	})
 	if err != nil {

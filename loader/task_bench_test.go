@@ -57,7 +57,7 @@ func benchSchema() *formats.Schema {
 func BenchmarkTask(b *testing.B) { benchTask(b, 1<<30, 256<<20) }
 
 // BenchmarkTaskSorted is the same through the sort on disk, 200 hours.
-func BenchmarkTaskSorted(b *testing.B) { benchTask(b, 1500, 64<<20) }
+func BenchmarkTaskSorted(b *testing.B) { benchTask(b, 1500, 96<<20) }
 
 func benchTask(b *testing.B, perHour int, memory int64) {
 	const n = 300_000
