@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -180,9 +181,10 @@ func TestFullDiskRefusesAndRecovers(t *testing.T) {
 
 func TestTopicMadeOnAFullDiskWorksLater(t *testing.T) {
 	onDisk(t, func(t *testing.T, disk *vfs.Mem, b *broker.Broker, c *wire.Conn) {
-		full := true
+		var full atomic.Bool
+		full.Store(true)
 		disk.Inject(func(op vfs.Op, name string) error {
-			if full && op != vfs.OpOpen && op != vfs.OpStat && strings.Contains(name, "/late-1") {
+			if full.Load() && op != vfs.OpOpen && op != vfs.OpStat && strings.Contains(name, "/late-1") {
 				return unix.ENOSPC
 			}
 			return nil
@@ -198,7 +200,7 @@ func TestTopicMadeOnAFullDiskWorksLater(t *testing.T) {
 		if code := produce(1); code != kerr.NotLeaderForPartition.Code {
 			t.Errorf("a partition without: code %d", code)
 		}
-		full = false
+		full.Store(false)
 		time.Sleep(time.Minute)
 		if code := produce(1); code != 0 {
 			t.Errorf("with room again: code %d", code)
