@@ -145,9 +145,10 @@ func TestFullDiskRefusesAndRecovers(t *testing.T) {
 		if got := put(t, c, "t", batchOf(t, record.None, now(), "first")); got.ErrorCode != 0 {
 			t.Fatal(got.ErrorCode)
 		}
-		full := true
+		var full atomic.Bool
+		full.Store(true)
 		disk.Inject(func(op vfs.Op, name string) error {
-			if full && (op == vfs.OpAllocate || op == vfs.OpWrite) && strings.Contains(name, "t-0/") {
+			if full.Load() && (op == vfs.OpAllocate || op == vfs.OpWrite) && strings.Contains(name, "t-0/") {
 				return unix.ENOSPC
 			}
 			return nil
@@ -169,7 +170,7 @@ func TestFullDiskRefusesAndRecovers(t *testing.T) {
 		if got := get(t, c, "t", 0); got.ErrorCode != 0 || len(got.RecordBatches) == 0 {
 			t.Errorf("read on a full disk: code %d", got.ErrorCode)
 		}
-		full = false
+		full.Store(false)
 		if got := put(t, c, "t", batchOf(t, record.None, now(), "again")); got.ErrorCode != 0 {
 			t.Errorf("with room again: code %d %s", got.ErrorCode, deref(got.ErrorMessage))
 		}
