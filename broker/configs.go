@@ -43,7 +43,7 @@ var topicSettings = [...]setting{
 	{"min.insync.replicas", kmsg.ConfigTypeInt, "2", "min.insync.replicas", intIn(1, math.MaxInt32), "Replicas that must hold a record before acks=all is answered; never more than there are."},
 	{"retention.bytes", kmsg.ConfigTypeLong, "-1", "log.retention.bytes", intIn(-1, math.MaxInt64), "Size of a partition above which old segments are deleted; -1 is no limit."},
 	{"retention.hold.max.bytes", kmsg.ConfigTypeLong, "-1", "", intIn(-1, math.MaxInt64), "Size of a partition above which retention.hold.* keeps nothing; -1 is no limit."},
-	{"retention.hold.max.ms", kmsg.ConfigTypeLong, "-1", "", intIn(-1, math.MaxInt64), "Age of records that retention.hold.* no longer keeps; -1 is no limit."},
+	{"retention.hold.max.ms", kmsg.ConfigTypeLong, "1209600000", "", intIn(-1, math.MaxInt64), "Age of records that retention.hold.* no longer keeps; -1 is no limit."},
 	{"retention.ms", kmsg.ConfigTypeLong, "604800000", "log.retention.ms", intIn(-1, math.MaxInt64), "Age at which a segment is deleted; -1 is never."},
 	{"segment.bytes", kmsg.ConfigTypeInt, "1073741824", "log.segment.bytes", intIn(14, math.MaxInt32), "Size at which a new segment is begun."},
 	{"segment.ms", kmsg.ConfigTypeLong, "604800000", "log.roll.ms", intIn(1, math.MaxInt64), "Age at which a new segment is begun."},

@@ -3,6 +3,8 @@ package consumer
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -14,7 +16,7 @@ import (
 // the topic config retention.hold.JOB, which Sawlog's brokers know and others
 // refuse.
 func Hold(ctx context.Context, c Cluster, job string, topics []Topic, at map[offsets.TopicPartition]offsets.Offset) error {
-	req := kmsg.NewPtrIncrementalAlterConfigsRequest()
+	values := map[string]*string{}
 	for _, t := range topics {
 		var list []string
 		for _, p := range t.Partitions {
@@ -22,10 +24,31 @@ func Hold(ctx context.Context, c Cluster, job string, topics []Topic, at map[off
 				list = append(list, fmt.Sprintf("%d:%d", p.Index, offset))
 			}
 		}
+		values[t.Name] = new(strings.Join(list, ","))
+	}
+	return setHolds(ctx, c, job, values)
+}
+
+// Release takes back what Hold asked for.
+func Release(ctx context.Context, c Cluster, job string, topics []string) error {
+	values := map[string]*string{}
+	for _, name := range topics {
+		values[name] = nil
+	}
+	return setHolds(ctx, c, job, values)
+}
+
+// setHolds sets the config of each topic, or deletes it where the value is nil.
+func setHolds(ctx context.Context, c Cluster, job string, values map[string]*string) error {
+	req := kmsg.NewPtrIncrementalAlterConfigsRequest()
+	for _, topic := range slices.Sorted(maps.Keys(values)) {
 		r := kmsg.NewIncrementalAlterConfigsRequestResource()
-		r.ResourceType, r.ResourceName = kmsg.ConfigResourceTypeTopic, t.Name
+		r.ResourceType, r.ResourceName = kmsg.ConfigResourceTypeTopic, topic
 		conf := kmsg.NewIncrementalAlterConfigsRequestResourceConfig()
-		conf.Name, conf.Op, conf.Value = "retention.hold."+job, kmsg.IncrementalAlterConfigOpSet, new(strings.Join(list, ","))
+		conf.Name, conf.Op, conf.Value = "retention.hold."+job, kmsg.IncrementalAlterConfigOpSet, values[topic]
+		if conf.Value == nil {
+			conf.Op = kmsg.IncrementalAlterConfigOpDelete
+		}
 		r.Configs = append(r.Configs, conf)
 		req.Resources = append(req.Resources, r)
 	}

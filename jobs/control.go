@@ -157,6 +157,17 @@ func (s *Scheduler) Delete(ctx context.Context, name string) error {
 	delete(s.stale, name)
 	s.mu.Unlock()
 	s.events.send(Event{Kind: "job", At: s.now(), Job: name, Status: "deleted"})
+	if j.spec == nil {
+		return nil
+	}
+	s.mu.Lock()
+	sets := s.knownSets(j)
+	s.mu.Unlock()
+	for _, set := range sets {
+		if err := s.c.Runner.Release(ctx, j.spec, set); err != nil {
+			s.c.Logger.Warn("the source may keep records for a deleted job", "job", name, "dataset", set.Dataset, "err", err)
+		}
+	}
 	return nil
 }
 

@@ -69,13 +69,14 @@ func (j *fakeJournal) reopened() *fakeJournal {
 // fakeLedger is a data set in which every second of time is one record: a load
 // covers the seconds up to its bound. It outlives schedulers.
 type fakeLedger struct {
-	mu      sync.Mutex
-	covered map[string]time.Time // by data set
-	plans   map[string]*fakePlan // all ever run
-	open    map[string]*fakePlan // by data set
-	runs    map[string]int       // commits by run id
-	number  int64
-	began   time.Time
+	mu       sync.Mutex
+	covered  map[string]time.Time // by data set
+	released []string             // data sets whose holds were taken back
+	plans    map[string]*fakePlan // all ever run
+	open     map[string]*fakePlan // by data set
+	runs     map[string]int       // commits by run id
+	number   int64
+	began    time.Time
 }
 
 type fakePlan struct {
@@ -220,6 +221,13 @@ func (f *fakeRunner) Abandon(_ context.Context, _ *Spec, set Set, plan, _, _ str
 		p.abandoned = true
 	}
 	delete(f.l.open, set.Dataset)
+	return nil
+}
+
+func (f *fakeRunner) Release(_ context.Context, _ *Spec, set Set) error {
+	f.l.mu.Lock()
+	defer f.l.mu.Unlock()
+	f.l.released = append(f.l.released, set.Dataset)
 	return nil
 }
 

@@ -113,6 +113,8 @@ type Runner interface {
 	Committed(ctx context.Context, s *Spec, set Set, plan string) (*loader.Outcome, error)
 	// Abandon writes a plan off, so that its ranges are free again.
 	Abandon(ctx context.Context, s *Spec, set Set, plan, run, by string) error
+	// Release takes back what the source was asked to keep for a job that is gone.
+	Release(ctx context.Context, s *Spec, set Set) error
 	// View folds the data set's ledger.
 	View(ctx context.Context, s *Spec, set Set) (*View, error)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -306,6 +307,9 @@ func TestDeleteForgets(t *testing.T) {
 		to(70 * time.Minute)
 		if err := w.s.Delete(t.Context(), "pageviews-hourly"); err != nil {
 			t.Fatal(err)
+		}
+		if got := w.runner.l.released; !slices.Equal(got, []string{"pageviews-hourly"}) {
+			t.Errorf("released: %v", got)
 		}
 		w.restart()
 		if jobs, runs := w.s.List(), w.s.Runs(RunFilter{}); len(jobs) != 0 || len(runs) != 0 {

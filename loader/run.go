@@ -285,6 +285,9 @@ func (r *run) mirror(ctx context.Context) {
 	if err := consumer.Commit(ctx, r.d.Cluster, "sawlog."+r.plan.Job, topics, at); err != nil {
 		r.d.Logger.Warn("group offsets not mirrored", "group", "sawlog."+r.plan.Job, "err", err)
 	}
+	if !r.d.Hold {
+		return
+	}
 	if err := consumer.Hold(ctx, r.d.Cluster, r.plan.Job, topics, at); err != nil {
 		r.d.Logger.Debug("retention hold not set", "job", r.plan.Job, "err", err)
 	}

@@ -59,7 +59,7 @@ func (r *runner) open(ctx context.Context, s *jobs.Spec, set jobs.Set) (*loader.
 	}
 	d := &loader.Driver{
 		Cluster: cluster, Source: source, Sink: store, Engine: &enginelocal.Engine{Logger: r.log},
-		Logger: r.log, Now: time.Now, By: whoami(),
+		Logger: r.log, Now: time.Now, By: whoami(), Hold: s.Schedule != nil,
 	}
 	return d, spec, cluster.Close, nil
 }
@@ -133,6 +133,23 @@ func (r *runner) Abandon(ctx context.Context, s *jobs.Spec, set jobs.Set, plan, 
 	}
 	_, err = ledger.Abandon(ctx, plan, run, loader.CommitOptions{By: by, Why: "cancelled"})
 	return err
+}
+
+// Release takes back what the source keeps for a job that is gone.
+func (r *runner) Release(ctx context.Context, s *jobs.Spec, set jobs.Set) error {
+	if s.Schedule == nil {
+		return nil
+	}
+	spec, err := s.Load(set.Topic, time.Now())
+	if err != nil {
+		return err
+	}
+	cluster, err := consumer.Dial(ctx, r.source(s))
+	if err != nil {
+		return err
+	}
+	defer cluster.Close()
+	return consumer.Release(ctx, cluster, spec.Name, spec.Topics)
 }
 
 // View folds the data set's ledger.
