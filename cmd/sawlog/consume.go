@@ -5,12 +5,15 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"io"
+	"net"
 	"strconv"
 	"strings"
 	"time"
 	"unicode/utf8"
 
 	"github.com/spf13/cobra"
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"sawlog/cmd/sawlog/output"
@@ -118,11 +121,6 @@ func (a *app) follow(ctx context.Context, k *kafka, f consumeFlags, topic string
 		if err := context.Cause(ctx); err != nil {
 			return a.leave(k, f, err)
 		}
-		for _, e := range fetches.Errors() {
-			if e.Err != nil && !errors.Is(e.Err, context.Canceled) {
-				return k.explain(e.Err)
-			}
-		}
 		var printErr error
 		var done []*kgo.Record
 		fetches.EachPartition(func(part kgo.FetchTopicPartition) {
@@ -147,6 +145,11 @@ func (a *app) follow(ctx context.Context, k *kafka, f consumeFlags, topic string
 				}
 			}
 		})
+		for _, e := range fetches.Errors() {
+			if printErr == nil && e.Err != nil && !errors.Is(e.Err, context.Canceled) {
+				printErr = k.fetchError(e)
+			}
+		}
 		if printErr != nil {
 			return printErr
 		}
@@ -161,6 +164,21 @@ func (a *app) follow(ctx context.Context, k *kafka, f consumeFlags, topic string
 		if bounded && len(ends) == 0 || f.count > 0 && printed >= f.count {
 			return a.leave(k, f, nil)
 		}
+	}
+}
+
+// fetchError tells a broker that does not answer from records that cannot be
+// read.
+func (k *kafka) fetchError(e kgo.FetchError) error {
+	var code *kerr.Error
+	var network net.Error
+	var group *kgo.ErrGroupSession
+	if e.Topic == "" || errors.As(e.Err, &code) || errors.As(e.Err, &network) || errors.As(e.Err, &group) || errors.Is(e.Err, io.EOF) {
+		return k.explain(e.Err)
+	}
+	return &output.Error{
+		Code: output.Mismatch, Msg: fmt.Sprintf("%s/%d", e.Topic, e.Partition), Err: e.Err,
+		Hint: "what stands before it was printed; sawlog log dump, on the broker's machine, shows where a segment is damaged",
 	}
 }
 

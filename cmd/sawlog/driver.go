@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/url"
 	"os"
 	"os/user"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"time"
 
 	"sawlog/cmd/sawlog/output"
@@ -25,7 +27,7 @@ func openSink(root string) (sink.Sink, error) {
 	case root == "":
 		return nil, output.Errorf(output.Usage, "no root given").WithHint("--root file:///path/of/the/data/set")
 	case found && scheme == "file":
-		return local.Open(root)
+		return openFolder(root)
 	case found:
 		return nil, output.Errorf(output.Usage, "root %s: scheme %q is not available in this version", root, scheme).WithHint("file:///path")
 	}
@@ -33,7 +35,23 @@ func openSink(root string) (sink.Sink, error) {
 	if err != nil {
 		return nil, err
 	}
-	return local.Open("file://" + path)
+	return openFolder("file://" + path)
+}
+
+// openFolder opens a root on this machine, unless something that is no folder
+// is in its way.
+func openFolder(uri string) (sink.Sink, error) {
+	s, err := local.Open(uri)
+	if err != nil {
+		return nil, err
+	}
+	if u, err := url.Parse(s.Root()); err == nil {
+		st, err := os.Stat(u.Path)
+		if errors.Is(err, syscall.ENOTDIR) || err == nil && !st.IsDir() {
+			return nil, output.Errorf(output.Conflict, "root %s: a file that is no folder is in its way", uri).WithHint("name another root")
+		}
+	}
+	return s, nil
 }
 
 // rootURI is the root as it stands in specs: an absolute file URI, or as given.
