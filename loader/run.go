@@ -102,7 +102,26 @@ func (r *run) carryOut(ctx context.Context) (*Record, error) {
 	}
 	r.d.event(Event{Run: r.ask.Run, Kind: "publish", Text: fmt.Sprintf("record %d", rec.Number)})
 	r.mirror(ctx)
+	r.sweep(ctx, rec)
 	return rec, nil
+}
+
+// sweepEvery is how many records lie between two sweeps: once a day for an
+// hourly job. The first record sweeps, too.
+const sweepEvery = 24
+
+// sweep takes away, now and then, what crashes and earlier runs left. A failure
+// is only logged: what stays is in nobody's way.
+func (r *run) sweep(ctx context.Context, rec *Record) {
+	if rec.Number%sweepEvery != 0 {
+		return
+	}
+	report, err := r.ledger.Sweep(ctx, false)
+	if err != nil {
+		r.d.Logger.Warn("left-overs not swept", "root", r.d.Sink.Root(), "err", err)
+		return
+	}
+	r.d.Logger.Debug("swept", "root", r.d.Sink.Root(), "removed", len(report.Removed), "marked", len(report.Marked))
 }
 
 // begin freezes the plan, unless its work was done meanwhile.
