@@ -4,11 +4,9 @@ import (
 	"context"
 	"net"
 	"net/http"
-	"time"
 
 	"sawlog/cmd/sawlog/api"
 	"sawlog/cmd/sawlog/console"
-	"sawlog/consumer"
 	"sawlog/jobs"
 	"sawlog/loader"
 )
@@ -20,7 +18,7 @@ func (s *server) handler() http.Handler {
 	ip := net.ParseIP(host)
 	return api.New(api.Config{
 		Jobs:     s.jobs,
-		Cluster:  api.OverKafka(consumer.Config{Brokers: run.brokers, ClientID: "sawlog-api", Timeout: 10 * time.Second}),
+		Cluster:  s.cluster,
 		Broker:   s.broker.Metrics,
 		Console:  console.New(console.Config{Jobs: s.jobs, Logger: s.log, Version: version}),
 		Logger:   s.log,

@@ -4,14 +4,18 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"net/http"
+	"sync"
 	"time"
 
 	"sawlog/broker"
+	"sawlog/cmd/sawlog/api"
 	"sawlog/cmd/sawlog/config"
 	"sawlog/cmd/sawlog/output"
+	"sawlog/consumer"
 	"sawlog/jobs"
 	"sawlog/offsets"
 )
@@ -24,7 +28,10 @@ type server struct {
 	http     *http.Server
 	httpAddr string
 	log      *slog.Logger
-	broke    chan error
+	cluster  api.Cluster
+	broke    chan error    // the error that ends the server
+	done     chan struct{} // closed by close
+	wg       sync.WaitGroup
 }
 
 // jobsTopic is the internal topic that keeps jobs, ticks and runs.
@@ -33,7 +40,7 @@ const jobsTopic = "__sawlog_jobs"
 // startServer starts everything in the order in which it is needed; what fails
 // takes down what stands already.
 func startServer(ctx context.Context, c *config.Config, log *slog.Logger) (*server, error) {
-	s := &server{log: log, broke: make(chan error, 3)}
+	s := &server{log: log, broke: make(chan error, 3), done: make(chan struct{})}
 	if err := s.start(ctx, c); err != nil {
 		return nil, errors.Join(err, s.close())
 	}
@@ -66,21 +73,22 @@ func (s *server) start(ctx context.Context, c *config.Config) error {
 		_ = web.Close()
 		return err
 	}
+	s.cluster = api.OverKafka(consumer.Config{Brokers: s.runner.brokers, ClientID: "sawlog-api", Timeout: 10 * time.Second})
 	s.http = &http.Server{Handler: s.handler(), ReadHeaderTimeout: 10 * time.Second, BaseContext: func(net.Listener) context.Context { return ctx }}
-	go func() {
+	s.wg.Go(func() {
 		if err := s.http.Serve(web); !errors.Is(err, http.ErrServerClosed) {
 			s.broke <- fmt.Errorf("http: %w", err)
 		}
-	}()
-	go func() {
-		for _, failed := range []<-chan error{s.broker.Failed(), s.jobs.Failed()} {
-			go func() {
-				if err, ok := <-failed; ok && err != nil {
-					s.broke <- err
-				}
-			}()
+	})
+	s.wg.Go(func() {
+		select {
+		case <-s.done:
+		case err := <-s.broker.Failed():
+			s.broke <- err
+		case err := <-s.jobs.Failed():
+			s.broke <- err
 		}
-	}()
+	})
 	return nil
 }
 
@@ -104,8 +112,13 @@ func (s *server) close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
 	var errs []error
+	close(s.done)
 	if s.http != nil {
 		errs = append(errs, s.http.Close())
+	}
+	s.wg.Wait()
+	if closer, ok := s.cluster.(io.Closer); ok {
+		errs = append(errs, closer.Close())
 	}
 	if s.jobs != nil {
 		errs = append(errs, s.jobs.Close())
@@ -119,7 +132,7 @@ func (s *server) close() error {
 // runNow runs a job and waits for the end of its runs.
 func (s *server) runNow(ctx context.Context, job string) ([]*jobs.Run, error) {
 	feed, cancel := s.jobs.Subscribe()
-	defer cancel()
+	defer func() { cancel() }()
 	runs, err := s.jobs.Trigger(ctx, jobs.Trigger{Job: job, By: whoami()})
 	if err != nil {
 		return nil, err
@@ -140,7 +153,11 @@ func (s *server) runNow(ctx context.Context, job string) ([]*jobs.Run, error) {
 			return nil, context.Cause(ctx)
 		case err := <-s.broke:
 			return nil, err
-		case <-feed:
+		case _, ok := <-feed:
+			if !ok { // it fell behind: what happened is in the runs themselves
+				cancel()
+				feed, cancel = s.jobs.Subscribe()
+			}
 		}
 	}
 }
