@@ -44,8 +44,15 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	root.SetOut(stdout)
 	root.SetErr(stderr)
 	err := root.ExecuteContext(ctx)
-	if err != nil && context.Cause(ctx) != nil && output.Code(err) == output.Failed {
-		err = &output.Error{Code: output.Code(context.Cause(ctx)), Err: err}
+	return app.print.Report(ended(ctx, err))
+}
+
+// ended gives an error that comes of a signal the exit code of that signal;
+// the hint of the error stays.
+func ended(ctx context.Context, err error) error {
+	cause := context.Cause(ctx)
+	if code := output.Code(err); err == nil || cause == nil || code != output.Failed && code != output.Interrupted {
+		return err
 	}
-	return app.print.Report(err)
+	return &output.Error{Code: output.Code(cause), Err: err, Hint: output.Advice(err)}
 }
