@@ -55,11 +55,12 @@ func leavesOf(out []Leaf, path []string, t *Type, def, rep int16, field int) []L
 		key := Leaf{Path: sub("key_value", "key"), Type: &Type{Kind: String}, Store: StoreBytes, MaxDef: def + 1, MaxRep: rep + 1, Field: field}
 		return leavesOf(append(out, key), sub("key_value", "value"), t.Elem, def+2, rep+1, field)
 	default:
-		return append(out, Leaf{Path: path, Type: t, Store: t.store(), MaxDef: def, MaxRep: rep, Field: field})
+		return append(out, Leaf{Path: path, Type: t, Store: t.Store(), MaxDef: def, MaxRep: rep, Field: field})
 	}
 }
 
-func (t *Type) store() Store {
+// Store is how values of a primitive type lie.
+func (t *Type) Store() Store {
 	switch t.Kind {
 	case Bool:
 		return StoreBool

@@ -54,9 +54,10 @@ func (f *dataFile) account(columns int64) {
 	f.used = used
 }
 
-// limits are the page and dictionary limits of the file. Writer profile 1 keeps
-// dictionaries smaller than pages: a dictionary's hash table takes up to 30 times
-// its bytes until it falls back to plain pages, in every column at once.
+// limits are the page and dictionary limits of the file. Dictionaries are kept
+// smaller than pages: until a column falls back to plain pages, the hash table of
+// its dictionary takes several times its bytes (writer profile 1: up to 30 times),
+// in every column at once.
 func (t *task) limits(s *formats.Schema, key int64) (page, dict int64) {
 	page = t.plan.Writer.PageBytes
 	if key == quarantineKey || t.carried {
@@ -109,7 +110,7 @@ func (f *dataFile) open() error {
 	f.digest = formats.NewDigest(f.schema) // kilobytes a leaf: not for files that only gather rows
 	w := &f.t.plan.Writer
 	f.writer, err = parquet.NewWriter(local, f.schema, parquet.Options{
-		Codec: w.Codec, Level: w.Level, PageBytes: f.page, DictBytes: f.dict,
+		Profile: w.Profile, Codec: w.Codec, Level: w.Level, PageBytes: f.page, DictBytes: f.dict,
 		RowGroupBytes: w.GroupBytes, RowGroupRows: w.GroupRows,
 	})
 	if err != nil {

@@ -16,6 +16,7 @@ import (
 
 	"sawlog/broker/vfs"
 	"sawlog/formats"
+	"sawlog/formats/parquet"
 	"sawlog/loader/sink"
 	"sawlog/loader/sink/local"
 	"sawlog/offsets"
@@ -61,7 +62,7 @@ func fakePlan(f *Fold, spans ...span) *Plan {
 		Cluster: fakeCluster, Topics: []PlanTopic{{Name: "views", ID: fakeTopic}}, Isolation: "read_committed",
 		Schema: fakeSchema(), Decode: formats.Options{Value: "json"},
 		Bucket: Bucket{Unit: UnitHour, Zone: "UTC", Path: "dt=%Y-%m-%d/hr=%H"},
-		Writer: Writer{Profile: 1, Format: "parquet", Codec: "zstd"},
+		Writer: Writer{Profile: parquet.Profile, Format: "parquet", Codec: "zstd"},
 	}
 	for i, s := range spans {
 		r := offsets.Range{Start: offsets.Offset(s.start), End: offsets.Offset(s.end)}

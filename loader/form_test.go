@@ -175,6 +175,7 @@ func TestCanonical(t *testing.T) {
 
 func TestPlanID(t *testing.T) {
 	p := fakePlan(NewFold(), span{0, 0, 40}, span{1, 7, 9})
+	p.Writer.Profile = 1
 	data, err := Canonical(p)
 	if err != nil {
 		t.Fatal(err)
@@ -184,6 +185,7 @@ func TestPlanID(t *testing.T) {
 		t.Errorf("id %s", id)
 	}
 	q := fakePlan(NewFold(), span{0, 0, 40}, span{1, 7, 9})
+	q.Writer.Profile = 1
 	q.Now++
 	if PlanID(p) == PlanID(q) {
 		t.Error("plans of different instants have one id")

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"sawlog/formats/parquet"
 	"sawlog/loader/sink"
 )
 
@@ -277,11 +278,11 @@ func TestAmend(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if rec.Kind != Amend || rec.Profile != 1 || len(rec.Files) != 3 || rec.Plan != PlanID(old) || rec.By != "ann" {
+	if rec.Kind != Amend || rec.Profile != parquet.Profile || len(rec.Files) != 3 || rec.Plan != PlanID(old) || rec.By != "ann" {
 		t.Errorf("record %+v", rec)
 	}
 	v := l.Fold().VisibleOf(2)[1]
-	if v.SHA256 == before || v.Profile != 1 || v.Amended != rec.Number || v.Number != 2 {
+	if v.SHA256 == before || v.Profile != parquet.Profile || v.Amended != rec.Number || v.Number != 2 {
 		t.Errorf("file %+v", v)
 	}
 	sound(t, l)

@@ -7,7 +7,7 @@ import (
 	"sawlog/offsets"
 )
 
-// The numbers of writer profile 1 that a plan freezes.
+// The numbers of the writer that a plan freezes.
 const (
 	batchRows  = 8192
 	batchBytes = 8 << 20

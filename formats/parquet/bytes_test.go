@@ -30,7 +30,7 @@ func TestMain(m *testing.M) {
 		memory.DefaultAllocator = memory.NewGoAllocator()
 	}
 	if os.Getenv(envHash) != "" {
-		fmt.Println(hashOfFallbackFile())
+		fmt.Println(hashesOfFallbackFile())
 		os.Exit(0)
 	}
 	os.Exit(m.Run())
@@ -42,10 +42,19 @@ func fallbackSchema() *formats.Schema {
 	return mustSchema("k string", "n int64", "low string", "d double", "l list<string>", "st struct<a:int64,b:string>", "u timestamp_us", "x decimal(30,2)")
 }
 
-func fallbackRows(n int) [][]byte {
+// fallbackRows are the rows of the deterministic file: random ones, and for
+// profile 2 some that come again at first, for its dictionaries must pay at
+// first to be there at all.
+func fallbackRows(n, profile int) [][]byte {
 	rnd := rand.New(rand.NewPCG(1, 2))
 	rows := make([][]byte, n)
 	for i := range rows {
+		if profile > 1 && i%8000 == 0 {
+			rnd = rand.New(rand.NewPCG(1, 2))
+		}
+		if profile > 1 && i%8000 < 2500 && i%40 == 0 {
+			rnd = rand.New(rand.NewPCG(1, 3))
+		}
 		rows[i] = fmt.Appendf(nil, `{"k":"%016x","n":%d,"low":"v%d","d":%g,"l":["%x",null],"u":%d,"x":%d.25`,
 			rnd.Uint64(), rnd.Int64N(1<<40), rnd.IntN(9), rnd.Float64(), rnd.Uint32(), rnd.Int64N(1<<50), rnd.Int64())
 		if i%10 > 0 {
@@ -58,18 +67,20 @@ func fallbackRows(n int) [][]byte {
 
 // writeFallback writes the deterministic file: several row groups, dictionary
 // fallback in most columns.
-func writeFallback(w io.Writer, rows int) error {
+func writeFallback(w io.Writer, rows int) error { return writeFallbackAs(w, rows, Profile) }
+
+func writeFallbackAs(w io.Writer, rows, profile int) error {
 	s := fallbackSchema()
 	d, err := formats.NewDecoder(s, recordTime())
 	if err != nil {
 		return err
 	}
-	out, err := NewWriter(w, s, Options{PageBytes: 16 << 10, DictBytes: 64 << 10, RowGroupRows: 8000, Metadata: map[string]string{"z": "1", "a": "2", "m": "3"}})
+	out, err := NewWriter(w, s, Options{Profile: profile, PageBytes: 16 << 10, DictBytes: int64(96-32*profile) << 10, RowGroupRows: 8000, Metadata: map[string]string{"z": "1", "a": "2", "m": "3"}})
 	if err != nil {
 		return err
 	}
 	c := formats.NewColumns(s)
-	for i, value := range fallbackRows(rows) {
+	for i, value := range fallbackRows(rows, profile) {
 		if _, err := d.Append(c, &formats.Message{Offset: int64(i), Timestamp: 1, Value: value}); err != nil {
 			return err
 		}
@@ -86,17 +97,24 @@ func writeFallback(w io.Writer, rows int) error {
 	return out.Close()
 }
 
-func hashOfFallbackFile() string {
-	h := sha256.New()
-	if err := writeFallback(h, 24_000); err != nil {
-		return err.Error()
+// hashesOfFallbackFile are the hashes of the file under profiles 1 and 2.
+func hashesOfFallbackFile() string {
+	var out []string
+	for profile := 1; profile <= Profile; profile++ {
+		h := sha256.New()
+		if err := writeFallbackAs(h, 24_000, profile); err != nil {
+			return err.Error()
+		}
+		out = append(out, hex.EncodeToString(h.Sum(nil)))
 	}
-	return hex.EncodeToString(h.Sum(nil))
+	return strings.Join(out, " ")
 }
 
-// goldenFallback is the hash of the deterministic file. It changes only with
-// Profile, the codec library or arrow: all of them change users' files too.
-const goldenFallback = "24b1704b512de427e99330fcf6df97bb18a258498b6b0911923cf6d62f5bf734"
+// goldenFallback are the hashes of the deterministic file. A profile's never
+// change, unless the codec library, or for profile 1 arrow, does: those change
+// users' files too.
+const goldenFallback = "24b1704b512de427e99330fcf6df97bb18a258498b6b0911923cf6d62f5bf734 " +
+	"560ac9eb46f9a97199628f0a935924cf07e2b355721bd6ff8a42338673a6c990"
 
 // TestSameBytesInFreshProcesses writes one file in 14 processes, two of them
 // with arrow's own allocator, and wants one hash.
@@ -126,8 +144,12 @@ func TestSameBytesInFreshProcesses(t *testing.T) {
 // TestFallbackHappens keeps the deterministic file worth hashing: it must hold
 // chunks with dictionary and plain pages both.
 func TestFallbackHappens(t *testing.T) {
+	eachProfile(t, checkFallback)
+}
+
+func checkFallback(t *testing.T, profile int) {
 	var file bytes.Buffer
-	if err := writeFallback(&file, 24_000); err != nil {
+	if err := writeFallbackAs(&file, 24_000, profile); err != nil {
 		t.Fatal(err)
 	}
 	r, err := Open(bytes.NewReader(file.Bytes()), int64(file.Len()))
@@ -154,14 +176,14 @@ func TestFallbackHappens(t *testing.T) {
 	if mixed < 10 {
 		t.Errorf("%d chunks fell back from their dictionary, want at least 10", mixed)
 	}
-	if by := r.footer.get(fileCreatedByID); by == nil || string(by.bytes) != createdBy {
+	if by := r.footer.get(fileCreatedByID); by == nil || string(by.bytes) != createdBy(profile) {
 		t.Errorf("created by %v", by)
 	}
 	if root := r.footer.get(fileSchemaID).list[0]; root.get(elementRepetitionID) != nil {
 		t.Error("the root has a repetition type")
 	}
 	// Every value comes back, from the file's own bytes.
-	rows := fallbackRows(24_000)
+	rows := fallbackRows(24_000, profile)
 	at := 0
 	err = r.Read([]string{"k", "st", "l"}, 0, -1, func(row [][]byte) error {
 		if !bytes.Contains(rows[at], row[0]) || string(row[1]) != "null" && !bytes.Contains(rows[at], row[1]) || !bytes.Contains(rows[at], row[2]) {
@@ -198,22 +220,24 @@ func (w *failingWriter) Write(b []byte) (int, error) {
 
 // TestSinkErrorsSurface lets the sink fail at every kind of place, the first
 // bytes and the footer included.
-func TestSinkErrorsSurface(t *testing.T) {
+func TestSinkErrorsSurface(t *testing.T) { eachProfile(t, checkSinkErrorsSurface) }
+
+func checkSinkErrorsSurface(t *testing.T, profile int) {
 	var whole bytes.Buffer
-	if err := writeFallback(&whole, 6000); err != nil {
+	if err := writeFallbackAs(&whole, 6000, profile); err != nil {
 		t.Fatal(err)
 	}
 	for limit := 0; limit < whole.Len(); limit += 1 + whole.Len()/41 {
-		if err := writeFallback(&failingWriter{limit: limit}, 6000); !errors.Is(err, errDisk) {
+		if err := writeFallbackAs(&failingWriter{limit: limit}, 6000, profile); !errors.Is(err, errDisk) {
 			t.Errorf("sink fails at %d: %v", limit, err)
 		}
 	}
 	for _, limit := range []int{0, 2, 5000, whole.Len() - 1} {
-		if err := writeFallback(&failingWriter{limit: limit, short: true}, 6000); !errors.Is(err, io.ErrShortWrite) {
+		if err := writeFallbackAs(&failingWriter{limit: limit, short: true}, 6000, profile); !errors.Is(err, io.ErrShortWrite) {
 			t.Errorf("sink writes short at %d: %v", limit, err)
 		}
 	}
-	if err := writeFallback(&failingWriter{limit: whole.Len()}, 6000); err != nil {
+	if err := writeFallbackAs(&failingWriter{limit: whole.Len()}, 6000, profile); err != nil {
 		t.Errorf("the sink had room: %v", err)
 	}
 }
@@ -295,7 +319,9 @@ func TestThriftRoundTrip(t *testing.T) {
 }
 
 // TestCodecs writes with each codec and level; bad ones are refused.
-func TestCodecs(t *testing.T) {
+func TestCodecs(t *testing.T) { eachProfile(t, checkCodecs) }
+
+func checkCodecs(t *testing.T, profile int) {
 	s := mustSchema("a string")
 	for _, tt := range []struct {
 		codec string
@@ -318,7 +344,7 @@ func TestCodecs(t *testing.T) {
 		{"zstd", -3, false},
 	} {
 		var file bytes.Buffer
-		w, err := NewWriter(&file, s, Options{Codec: tt.codec, Level: tt.level})
+		w, err := NewWriter(&file, s, Options{Profile: profile, Codec: tt.codec, Level: tt.level})
 		if (err == nil) != tt.ok {
 			t.Errorf("%s:%d: %v", tt.codec, tt.level, err)
 		}
@@ -342,14 +368,16 @@ func TestCodecs(t *testing.T) {
 }
 
 // TestEmptyAndHuge writes a file without rows and one with a value of 20 MiB.
-func TestEmptyAndHuge(t *testing.T) {
+func TestEmptyAndHuge(t *testing.T) { eachProfile(t, checkEmptyAndHuge) }
+
+func checkEmptyAndHuge(t *testing.T, profile int) {
 	s := mustSchema("a string", "l list<string>")
-	if r := openFile(t, writeFile(t, s, Options{})); r.Rows() != 0 || len(r.RowGroups()) != 0 {
+	if r := openFile(t, writeFile(t, s, Options{Profile: profile})); r.Rows() != 0 || len(r.RowGroups()) != 0 {
 		t.Errorf("empty file: %d rows, %v", r.Rows(), r.RowGroups())
 	}
 	huge := strings.Repeat("0123456789abcdef", 20<<16)
 	c := decode(t, s, recordTime(), `{"a":"x","l":["`+huge+`","y"]}`, `{"a":"`+huge+`"}`, `{"a":"z"}`)
-	r := openFile(t, writeFile(t, s, Options{}, c, c))
+	r := openFile(t, writeFile(t, s, Options{Profile: profile}, c, c))
 	got := readAll(t, r, "a")
 	if len(got) != 6 || got[0] != `"x"` || got[1] != `"`+huge+`"` || got[5] != `"z"` {
 		t.Errorf("%d values", len(got))

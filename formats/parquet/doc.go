@@ -1,25 +1,33 @@
-// Package parquet writes Columns as Parquet files and reads them back. It is
-// the one importer of arrow's Parquet writer (v15) and fences its faults in:
+// Package parquet writes Columns as Parquet files and reads them back. Two
+// encoders make the bytes of files, one per writer profile:
+//
+//   - profile 2 (own.go, column.go) is our own and takes less than half the time;
+//   - profile 1 (arrow.go) is arrow's writer (v15) and stays for files that were
+//     made with it, and as the other side of a differential test.
+//
+// It is the one importer of arrow's Parquet packages. Both profiles compress
+// pages with arrow's codecs. The faults of arrow's writer are fenced in:
 //
 //   - memory.DefaultAllocator grows in place (allocator.go);
 //   - statistics are our own, made from copies (stats.go);
 //   - the sink keeps its first error, row groups are closed and checked one by
-//     one, panics become errors (sink.go, writer.go);
+//     one, panics become errors (sink.go, arrow.go);
 //   - the footer is held back, mended, compared with what was written, and only
-//     then written; if the file can be read it is opened again (footer.go);
+//     then written (footer.go);
 //   - lists have three levels and optional elements, pages are v1, encodings
-//     are PLAIN and RLE_DICTIONARY, created_by is pinned (schema.go, writer.go).
+//     are PLAIN and RLE_DICTIONARY, created_by is pinned (schema.go, arrow.go).
 //
-// A file of writer profile 1:
+// A file that can be read is opened again at its end, and its rows compared.
+//
+// A file of either profile:
 //
 //	"PAR1"
 //	row group…     ends after the batch that reaches RowGroupRows or RowGroupBytes
 //	  column chunk…  a leaf of the schema, in its order
-//	    [dictionary page]  PLAIN; none for booleans and _offset, or once it
-//	                       reached DictBytes before its first page
+//	    [dictionary page]  PLAIN; see below
 //	    data page…         v1: [levels] [levels] values, compressed as a whole;
 //	                       cut after a chunk of 1,024 levels, or of PageBytes of
-//	                       byte values, once PageBytes are full; rows are whole
+//	                       byte values, once it is full; rows are whole
 //	footer         Thrift compact protocol, FileMetaData of parquet.thrift:
 //	                 schema      the root without repetition type
 //	                 row groups  total_byte_size uncompressed, file_offset 0 in
@@ -28,9 +36,26 @@
 //	                             (exact; none beyond 1,024 bytes; no NaN; zeros
 //	                             as -0 and +0), no distinct_count
 //	                 metadata    by ascending key
-//	                 created_by  "sawlog version 1 (build parquet-profile-1)"
+//	                 created_by  "sawlog version 1 (build parquet-profile-N)"
 //	length of the footer, 4 bytes little-endian
 //	"PAR1"
+//
+// Where they differ:
+//
+//	                   profile 1                     profile 2
+//	dictionary         unless it reached DictBytes   if it takes at most 7/8 of the
+//	                   before the first page         values, indexes counted, in the
+//	                                                 first 32,768 of them, or in the
+//	                                                 first page; pages are PLAIN
+//	                                                 from where it reached DictBytes
+//	  none ever        booleans, _offset             the same
+//	page is full at    PageBytes                     PageBytes, or max(1,024, min(
+//	                                                 65,536, PageBytes/4)) levels
+//	zstd by default    level 3                       level 3, or 1 from the first page of
+//	                                                 64 KiB on, if it is at most 1/50
+//	                                                 larger at level 1
+//	levels, indexes    arrow's hybrid                runs from 8 × (1 + 4/width)
+//	                                                 values on, at multiples of 8
 //
 // The bytes are a function of schema, options and batches. Reader shares no
 // code with the encoders.

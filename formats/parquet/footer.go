@@ -12,22 +12,25 @@ import (
 // magic stands at both ends of a file.
 const magic = "PAR1"
 
-// createdBy names the writer in the footer. It is pinned: it changes with
-// Profile and with nothing else.
-const createdBy = "sawlog version 1 (build parquet-profile-1)"
+// createdBy names the writer in the footer. It changes with the profile and with
+// nothing else.
+func createdBy(profile int) string {
+	return fmt.Sprintf("sawlog version 1 (build parquet-profile-%d)", profile)
+}
 
 // Field ids of the footer's Thrift structs (parquet.thrift of the format's
 // specification).
 const (
-	fileSchemaID, fileRowsID, fileGroupsID, fileMetadataID, fileCreatedByID = 2, 3, 4, 5, 6
-	elementRepetitionID                                                     = 3
-	groupColumnsID, groupBytesID, groupRowsID                               = 1, 2, 3
-	groupOffsetID, groupCompressedID                                        = 5, 6
-	chunkOffsetID, chunkMetadataID                                          = 2, 3
-	columnEncodingsID, columnCodecID, columnValuesID                        = 2, 4, 5
-	columnUncompressedID, columnCompressedID                                = 6, 7
-	columnDataPageID, columnDictPageID                                      = 9, 11
-	columnStatisticsID, columnEncodingStatsID                               = 12, 13
+	fileSchemaID, fileRowsID, fileGroupsID, fileMetadataID, fileCreatedByID, fileOrdersID = 2, 3, 4, 5, 6, 7
+	elementRepetitionID                                                                   = 3
+	groupColumnsID, groupBytesID, groupRowsID                                             = 1, 2, 3
+	groupOffsetID, groupCompressedID, groupOrdinalID                                      = 5, 6, 7
+	chunkOffsetID, chunkMetadataID                                                        = 2, 3
+	columnTypeID, columnEncodingsID, columnPathID                                         = 1, 2, 3
+	columnCodecID, columnValuesID                                                         = 4, 5
+	columnUncompressedID, columnCompressedID                                              = 6, 7
+	columnDataPageID, columnDictPageID                                                    = 9, 11
+	columnStatisticsID, columnEncodingStatsID                                             = 12, 13
 )
 
 // groupFacts is what the writer knows of a row group by itself.
@@ -79,7 +82,7 @@ func mendFooter(raw []byte, groups []groupFacts, metadata map[string]string, end
 		}
 		footer.set(fileMetadataID, pairs)
 	}
-	footer.set(fileCreatedByID, tBytes([]byte(createdBy)))
+	footer.set(fileCreatedByID, tBytes([]byte(createdBy(1))))
 	return footer.append(nil), nil
 }
 

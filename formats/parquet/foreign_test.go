@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -97,6 +98,14 @@ func writeFile(t *testing.T, s *formats.Schema, o Options, batches ...*formats.C
 		t.Fatal(err)
 	}
 	return path
+}
+
+// eachProfile runs a test under every writer profile.
+func eachProfile(t *testing.T, test func(t *testing.T, profile int)) {
+	t.Helper()
+	for profile := 1; profile <= Profile; profile++ {
+		t.Run(fmt.Sprintf("profile %d", profile), func(t *testing.T) { test(t, profile) })
+	}
 }
 
 // recordTime is the options of JSON whose time is the record's own.

@@ -23,11 +23,11 @@ type leafWriter struct {
 func (w *leafWriter) write(v *formats.Vector, pageBytes int) error {
 	total := len(v.Def)
 	if w.leaf.MaxDef == 0 {
-		total = w.values(v)
+		total = valuesOf(w.leaf, v)
 	}
 	value := 0
 	for from := 0; from < total; {
-		to, end := w.chunk(v, from, total, value, pageBytes)
+		to, end := chunkOf(w.leaf, v, from, total, value, pageBytes)
 		var def, rep []int16
 		if w.leaf.MaxDef > 0 {
 			def = v.Def[from:to]
@@ -43,8 +43,9 @@ func (w *leafWriter) write(v *formats.Vector, pageBytes int) error {
 	return nil
 }
 
-func (w *leafWriter) values(v *formats.Vector) int {
-	switch w.leaf.Store {
+// valuesOf is how many values a leaf has in a batch.
+func valuesOf(l *formats.Leaf, v *formats.Vector) int {
+	switch l.Store {
 	case formats.StoreBool:
 		return len(v.Bools)
 	case formats.StoreInt32:
@@ -60,9 +61,9 @@ func (w *leafWriter) values(v *formats.Vector) int {
 	}
 }
 
-// chunk finds the end of the chunk that starts at level from and value value.
-func (w *leafWriter) chunk(v *formats.Vector, from, total, value, pageBytes int) (to, end int) {
-	byBytes := w.leaf.Store == formats.StoreBytes
+// chunkOf finds the end of the chunk that starts at level from and value value.
+func chunkOf(l *formats.Leaf, v *formats.Vector, from, total, value, pageBytes int) (to, end int) {
+	byBytes := l.Store == formats.StoreBytes
 	room := ^uint32(0)
 	if byBytes {
 		start := uint32(0)
@@ -73,11 +74,11 @@ func (w *leafWriter) chunk(v *formats.Vector, from, total, value, pageBytes int)
 	}
 	end = value
 	for to = from; to < total; to++ {
-		if rowStart := w.leaf.MaxRep == 0 || v.Rep[to] == 0; rowStart && to > from &&
+		if rowStart := l.MaxRep == 0 || v.Rep[to] == 0; rowStart && to > from &&
 			(to-from >= chunkLevels || byBytes && end > value && v.Ends[end-1] >= room) {
 			break
 		}
-		if w.leaf.MaxDef == 0 || v.Def[to] == w.leaf.MaxDef {
+		if l.MaxDef == 0 || v.Def[to] == l.MaxDef {
 			end++
 		}
 	}

@@ -59,6 +59,10 @@ func randomValue(rnd *rand.Rand, t *formats.Type, nulls int) any {
 // batches, pages and row groups, and compares every value in two foreign
 // readers and our own.
 func TestRandomShapesByForeignReaders(t *testing.T) {
+	eachProfile(t, checkRandomShapesByForeignReaders)
+}
+
+func checkRandomShapesByForeignReaders(t *testing.T, profile int) {
 	rnd := rand.New(rand.NewPCG(8, 9))
 	var columns []string
 	for i := range 14 {
@@ -71,7 +75,7 @@ func TestRandomShapesByForeignReaders(t *testing.T) {
 	}
 	path := t.TempDir() + "/random.parquet"
 	f := createFile(t, path)
-	w, err := NewWriter(f, s, Options{RowGroupRows: 900, PageBytes: 512, DictBytes: 700})
+	w, err := NewWriter(f, s, Options{Profile: profile, RowGroupRows: 900, PageBytes: 512, DictBytes: 700})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -74,9 +74,11 @@ func nameOf(column string) string {
 }
 
 // TestShapesByForeignReaders compares every type, shape and null by value.
-func TestShapesByForeignReaders(t *testing.T) {
+func TestShapesByForeignReaders(t *testing.T) { eachProfile(t, checkShapes) }
+
+func checkShapes(t *testing.T, profile int) {
 	s := mustSchema(shapeNames()...)
-	path := writeFile(t, s, Options{}, decode(t, s, recordTime(), shapeRows()...))
+	path := writeFile(t, s, Options{Profile: profile}, decode(t, s, recordTime(), shapeRows()...))
 	var arrow, duck foreignFile
 	foreign(t, &arrow, "pyarrow", path)
 	foreign(t, &duck, "duckdb", path)

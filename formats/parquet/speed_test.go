@@ -180,3 +180,23 @@ func BenchmarkNullColumns(b *testing.B) {
 		})
 	}
 }
+
+// TestWriteAllocatesLittle holds the writer at far less than an allocation a
+// row: a batch of 8,192 rows costs some, mostly growing pages.
+func TestWriteAllocatesLittle(t *testing.T) {
+	d, s, lines, _ := benchDecoder(t)
+	c := formats.NewColumns(s)
+	decodeLines(t, d, c, lines[:batchRows-1], func() {})
+	w, err := NewWriter(io.Discard, s, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	perBatch := testing.AllocsPerRun(100, func() {
+		if err := w.Write(c); err != nil {
+			t.Fatal(err)
+		}
+	})
+	if perBatch > 100 {
+		t.Errorf("%v allocations a batch of %d rows, want at most 100", perBatch, batchRows-1)
+	}
+}

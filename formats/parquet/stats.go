@@ -30,10 +30,25 @@ func (s *leafStats) reset() {
 
 // add takes a batch of the leaf.
 func (s *leafStats) add(l *formats.Leaf, v *formats.Vector) {
-	values := 0
+	s.count(l, v)
+	s.bound(l, v)
+}
+
+// count counts the levels and nulls of a batch.
+func (s *leafStats) count(l *formats.Leaf, v *formats.Vector) {
+	values := valuesOf(l, v)
+	levels := values
+	if l.MaxDef > 0 {
+		levels = len(v.Def)
+	}
+	s.levels += int64(levels)
+	s.nulls += int64(levels - values)
+}
+
+// bound widens the bounds by the values of a batch.
+func (s *leafStats) bound(l *formats.Leaf, v *formats.Vector) {
 	switch l.Store {
 	case formats.StoreBool:
-		values = len(v.Bools)
 		for _, b := range v.Bools {
 			n := int64(0)
 			if b {
@@ -42,36 +57,25 @@ func (s *leafStats) add(l *formats.Leaf, v *formats.Vector) {
 			s.int(n, n)
 		}
 	case formats.StoreInt32:
-		values = len(v.Int32s)
-		if values > 0 {
+		if len(v.Int32s) > 0 {
 			lo, hi := bounds(v.Int32s)
 			s.int(int64(lo), int64(hi))
 		}
 	case formats.StoreInt64:
-		values = len(v.Int64s)
-		if values > 0 {
+		if len(v.Int64s) > 0 {
 			s.int(bounds(v.Int64s))
 		}
 	case formats.StoreFloat:
-		values = len(v.Floats)
 		for _, f := range v.Floats {
 			s.float(float64(f))
 		}
 	case formats.StoreDouble:
-		values = len(v.Doubles)
 		for _, f := range v.Doubles {
 			s.float(f)
 		}
 	default:
-		values = len(v.Ends)
 		s.addBytes(v, l.Type.Kind == formats.Decimal)
 	}
-	levels := values
-	if l.MaxDef > 0 {
-		levels = len(v.Def)
-	}
-	s.levels += int64(levels)
-	s.nulls += int64(levels - values)
 }
 
 func bounds[T cmp.Ordered](values []T) (lo, hi T) {

@@ -16,7 +16,9 @@ import (
 // TestPredicatesLoseNoRows asks DuckDB for rows by the extremes of every row
 // group, in files whose columns were recycled between batches. Wrong bounds
 // would make it skip the group.
-func TestPredicatesLoseNoRows(t *testing.T) {
+func TestPredicatesLoseNoRows(t *testing.T) { eachProfile(t, checkPredicatesLoseNoRows) }
+
+func checkPredicatesLoseNoRows(t *testing.T, profile int) {
 	s := mustSchema("s string", "l int64", "i int32", "d double", "b bool", "day date", "ts timestamp_ms", "x decimal(38,2)", "y decimal(9,0)", "li list<int64>", "u uuid")
 	rnd := rand.New(rand.NewPCG(5, 6))
 	words := []string{"zzz", "aaa", "", "é", "\U0001F600", "mmm", strings.Repeat("q", 2000)}
@@ -26,7 +28,7 @@ func TestPredicatesLoseNoRows(t *testing.T) {
 	}
 	path := t.TempDir() + "/stats.parquet"
 	f := createFile(t, path)
-	w, err := NewWriter(f, s, Options{RowGroupRows: 200})
+	w, err := NewWriter(f, s, Options{Profile: profile, RowGroupRows: 200})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -93,10 +95,12 @@ func TestPredicatesLoseNoRows(t *testing.T) {
 }
 
 // TestStatisticsByPyarrow compares the statistics pyarrow sees with the values.
-func TestStatisticsByPyarrow(t *testing.T) {
+func TestStatisticsByPyarrow(t *testing.T) { eachProfile(t, checkStatisticsByPyarrow) }
+
+func checkStatisticsByPyarrow(t *testing.T, profile int) {
 	s := mustSchema("s string", "d double", "f float", "x decimal(38,0)", "long string", "none string", "li list<int64>")
 	long := strings.Repeat("w", maxStat+1)
-	path := writeFile(t, s, Options{}, decode(t, s, recordTime(),
+	path := writeFile(t, s, Options{Profile: profile}, decode(t, s, recordTime(),
 		`{"s":"b","d":0.0,"f":-0.0,"x":-5,"long":"a","li":[3,null,-7]}`,
 		`{"s":"é","d":-0.0,"f":2.5,"x":99999999999999999999999999999999999999,"li":[]}`,
 		`{"s":"a","d":7,"x":-99999999999999999999999999999999999999,"long":"`+long+`"}`))

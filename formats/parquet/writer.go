@@ -1,26 +1,23 @@
 package parquet
 
 import (
-	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
 
-	"github.com/apache/arrow/go/v15/parquet"
 	"github.com/apache/arrow/go/v15/parquet/compress"
-	"github.com/apache/arrow/go/v15/parquet/file"
-	"github.com/apache/arrow/go/v15/parquet/schema"
 
 	"sawlog/formats"
 )
 
-// Profile is the number of the writer profile: everything about a file's bytes
-// that is not in Options. A change of it changes the bytes of every file.
-const Profile = 1
+// Profile is the number of the newest writer profile: everything about a file's
+// bytes that is not in the other Options. Each profile keeps its bytes for ever.
+const Profile = 2
 
 // Options are the settings of a file.
 type Options struct {
+	Profile       int    // writer profile, 1 or 2; 0 = Profile
 	Codec         string // zstd | snappy | gzip | none; "" = zstd
 	Level         int    // of zstd or gzip; 0 = the codec's default
 	PageBytes     int64  // page limit; 0 = PageLimit of the schema
@@ -32,8 +29,10 @@ type Options struct {
 
 // PageLimit is the page and dictionary limit of a schema: 32 MiB shared by its
 // columns, between 16 KiB and 1 MiB.
-func PageLimit(s *formats.Schema) int64 {
-	return min(max(32<<20/int64(max(len(s.Leaves()), 1)), 16<<10), 1<<20)
+func PageLimit(s *formats.Schema) int64 { return pageLimit(len(s.Leaves())) }
+
+func pageLimit(leaves int) int64 {
+	return min(max(32<<20/int64(max(leaves, 1)), 16<<10), 1<<20)
 }
 
 // chunkLevels is how many levels go to a column writer at a time; it looks at
@@ -43,16 +42,28 @@ const chunkLevels = 1024
 // Writer writes one file. Its bytes are a function of the schema, the options
 // and the batches, not of the machine or the run. Errors are sticky.
 type Writer struct {
-	o       Options
-	leaves  []formats.Leaf
-	sink    *stickySink
-	file    *file.Writer
-	group   file.BufferedRowGroupWriter // nil = none open
-	columns []leafWriter
-	groups  []groupFacts
-	rows    int64 // of the open group
-	bytes   int64
-	err     error
+	o      Options
+	leaves []formats.Leaf
+	sink   *stickySink
+	enc    encoder
+	open   bool // a row group
+	stats  []leafStats
+	groups []int64 // rows of those that are written
+	rows   int64   // of the open group
+	bytes  int64
+	err    error
+}
+
+// encoder makes the bytes of a file under one writer profile.
+type encoder interface {
+	// begin starts a row group; the statistics are its own.
+	begin(stats []leafStats) error
+	// write takes a batch of one column.
+	write(leaf int, v *formats.Vector) error
+	// end ends the row group.
+	end(rows int64) error
+	// footer gives the footer; nothing follows it.
+	footer(metadata map[string]string) ([]byte, error)
 }
 
 // errClosed is the error of a Write after Close.
@@ -65,53 +76,29 @@ func NewWriter(w io.Writer, s *formats.Schema, o Options) (out *Writer, err erro
 	if err := s.Validate(); err != nil {
 		return nil, err
 	}
-	limit := PageLimit(s)
+	leaves := s.Leaves()
+	limit := pageLimit(len(leaves))
 	o.PageBytes, o.DictBytes = orDefault(o.PageBytes, limit), orDefault(o.DictBytes, limit)
 	o.RowGroupBytes = orDefault(o.RowGroupBytes, 64<<20)
 	o.RowGroupRows = int(orDefault(int64(o.RowGroupRows), 1<<20))
+	o.Profile = int(orDefault(int64(o.Profile), Profile))
 	codec, level, err := codecOf(o.Codec, o.Level)
 	if err != nil {
 		return nil, err
 	}
-	root, err := fileSchema(s)
+	out = &Writer{o: o, leaves: leaves, sink: &stickySink{w: w}, stats: make([]leafStats, len(leaves))}
+	switch o.Profile {
+	case 1:
+		out.enc, err = newArrowFile(out.sink, s, leaves, &o, codec, level)
+	case 2:
+		out.enc, err = newOwnFile(out.sink, s, leaves, &o, codec, level)
+	default:
+		err = fmt.Errorf("writer profile %d is not known, the newest is %d", o.Profile, Profile)
+	}
 	if err != nil {
 		return nil, err
 	}
-	props := parquet.NewWriterProperties(
-		parquet.WithAllocator(allocator),
-		parquet.WithVersion(parquet.V2_LATEST),
-		parquet.WithDataPageVersion(parquet.DataPageV1),
-		parquet.WithDictionaryDefault(true),
-		parquet.WithDictionaryFor("_offset", false), // every value is new
-		parquet.WithDictionaryPageSizeLimit(o.DictBytes),
-		parquet.WithDataPageSize(o.PageBytes),
-		parquet.WithBatchSize(1<<30), // Writer cuts the chunks, at rows
-		parquet.WithStats(false),     // Writer makes them
-		parquet.WithCreatedBy(createdBy),
-		parquet.WithCompression(codec),
-		parquet.WithCompressionLevel(level),
-	)
-	sink := &stickySink{w: w}
-	leaves := s.Leaves()
-	out = &Writer{o: o, leaves: leaves, sink: sink, columns: make([]leafWriter, len(leaves))}
-	if out.file, err = newFile(sink, root, props); err != nil {
-		return nil, err
-	}
-	for i := range leaves {
-		out.columns[i].leaf = &leaves[i]
-	}
 	return out, nil
-}
-
-// newFile starts arrow's writer, which panics when its first write fails.
-func newFile(sink *stickySink, root *schema.GroupNode, props *parquet.WriterProperties) (w *file.Writer, err error) {
-	defer func() {
-		if err = errors.Join(sink.err, err); err != nil {
-			err = fmt.Errorf("parquet: starting the file: %w", err)
-		}
-	}()
-	defer recovered(&err)
-	return file.NewParquetWriter(sink, root, file.WithWriterProps(props)), nil
 }
 
 func orDefault(v, otherwise int64) int64 {
@@ -173,19 +160,17 @@ func (w *Writer) write(c *formats.Columns) (err error) {
 	if len(c.Leaves()) != len(w.leaves) {
 		return fmt.Errorf("parquet: batch has %d leaves, the file %d", len(c.Leaves()), len(w.leaves))
 	}
-	if w.group == nil {
-		w.group = w.file.AppendBufferedRowGroup()
-		for i := range w.columns {
-			if w.columns[i].to, err = w.group.Column(i); err != nil {
-				return err
-			}
-			w.columns[i].stats.reset()
+	if !w.open {
+		for i := range w.stats {
+			w.stats[i].reset()
 		}
+		if err := w.enc.begin(w.stats); err != nil {
+			return err
+		}
+		w.open = true
 	}
-	for i := range w.columns {
-		v := c.Vector(i)
-		w.columns[i].stats.add(&w.leaves[i], v)
-		if err := w.columns[i].write(v, int(w.o.PageBytes)); err != nil {
+	for i := range w.leaves {
+		if err := w.enc.write(i, c.Vector(i)); err != nil {
 			return fmt.Errorf("parquet: column %q: %w", w.leaves[i].Path, err)
 		}
 	}
@@ -199,22 +184,14 @@ func (w *Writer) write(c *formats.Columns) (err error) {
 
 // endGroup closes the open row group.
 func (w *Writer) endGroup() error {
-	if w.group == nil {
+	if !w.open {
 		return w.sink.err
 	}
-	err := w.group.Close()
-	w.group = nil
-	if err = errors.Join(w.sink.err, err); err != nil {
+	w.open = false
+	if err := errors.Join(w.enc.end(w.rows), w.sink.err); err != nil {
 		return err
 	}
-	facts := groupFacts{rows: w.rows}
-	for i := range w.columns {
-		s := &w.columns[i].stats
-		facts.stats = append(facts.stats, s.thrift(&w.leaves[i]))
-		facts.level = append(facts.level, s.levels)
-		w.columns[i].to = nil
-	}
-	w.groups = append(w.groups, facts)
+	w.groups = append(w.groups, w.rows)
 	w.rows, w.bytes = 0, 0
 	return nil
 }
@@ -236,19 +213,9 @@ func (w *Writer) close() (err error) {
 	if err := w.endGroup(); err != nil {
 		return err
 	}
-	end := w.sink.n
-	w.sink.held = new(bytes.Buffer)
-	if err := errors.Join(w.file.Close(), w.sink.err); err != nil {
-		return err
-	}
-	raw, err := cutTail(w.sink.held.Bytes())
+	footer, err := w.enc.footer(w.o.Metadata)
 	if err != nil {
 		return err
-	}
-	w.sink.held = nil
-	footer, err := mendFooter(raw, w.groups, w.o.Metadata, end)
-	if err != nil {
-		return fmt.Errorf("parquet: %w", err)
 	}
 	footer = binary.LittleEndian.AppendUint32(footer, uint32(len(footer)))
 	footer = append(footer, magic...)
@@ -272,8 +239,8 @@ func (w *Writer) readBack(r io.ReaderAt) error {
 		return fmt.Errorf("parquet: read back %d row groups, wrote %d", len(groups), len(w.groups))
 	}
 	for i := range groups {
-		if groups[i].Rows != w.groups[i].rows {
-			return fmt.Errorf("parquet: read back %d rows in row group %d, wrote %d", groups[i].Rows, i, w.groups[i].rows)
+		if groups[i].Rows != w.groups[i] {
+			return fmt.Errorf("parquet: read back %d rows in row group %d, wrote %d", groups[i].Rows, i, w.groups[i])
 		}
 	}
 	return nil

@@ -1,0 +1,314 @@
+package parquet
+
+import (
+	"encoding/binary"
+	"math"
+	"math/bits"
+
+	"sawlog/formats"
+)
+
+// column encodes one leaf, a column chunk at a time. Values go to a dictionary
+// at first. The dictionary is given up, and the open page written anew in
+// PLAIN, if it does not pay in the first trialValues values or the first page;
+// later, once it reaches DictBytes, the pages that follow are PLAIN.
+type column struct {
+	leaf  *formats.Leaf
+	file  *ownFile
+	width int // bytes of a fixed-size value; 0 = bytes of any length
+	stats *leafStats
+	none  bool // no dictionary, ever
+
+	// The open page.
+	def, rep []int16
+	levels   int
+	index    []uint32 // values by entries of the dictionary
+	plain    []byte   // values in PLAIN
+	bools    int      // in plain
+
+	// The open chunk.
+	dict     *dictionary
+	byEntry  bool // values go to the dictionary
+	values   int
+	size     int    // of the values in PLAIN, while none is written
+	pages    []byte // data pages that are written
+	count    [2]int // pages in PLAIN, and with indexes
+	unpacked int64  // bytes of pages before compression, headers included
+	total    int64  // levels
+	tried    bool   // levels of compression
+	low      bool   // the lower one will do
+}
+
+const (
+	trialValues   = 32 << 10
+	maxPageLevels = 64 << 10
+)
+
+func newColumn(leaf *formats.Leaf, f *ownFile) column {
+	c := column{leaf: leaf, file: f}
+	switch leaf.Store {
+	case formats.StoreInt32, formats.StoreFloat:
+		c.width = 4
+	case formats.StoreInt64, formats.StoreDouble:
+		c.width = 8
+	case formats.StoreFixed16:
+		c.width = 16
+	}
+	// Booleans are bits anyway, and every offset is new.
+	c.none = leaf.Store == formats.StoreBool || leaf.Path[0] == "_offset"
+	return c
+}
+
+// begin starts a chunk.
+func (c *column) begin(s *leafStats) {
+	c.stats = s
+	if c.byEntry = !c.none; c.byEntry && c.dict == nil {
+		c.dict = newDictionary()
+	}
+	c.values, c.size, c.unpacked, c.total = 0, 0, 0, 0
+	c.pages, c.count, c.tried, c.low = c.pages[:0], [2]int{}, false, false
+}
+
+// write takes a batch.
+func (c *column) write(v *formats.Vector) {
+	c.stats.count(c.leaf, v)
+	total := len(v.Def)
+	if c.leaf.MaxDef == 0 {
+		total = valuesOf(c.leaf, v)
+	}
+	full := c.leaf.MaxRep == 0 && total == valuesOf(c.leaf, v) // no nulls, no lists
+	value := 0
+	for from := 0; from < total; {
+		var to, end int
+		if to = min(from+chunkLevels, total); full && c.fits(v, value, value+to-from) {
+			end = value + to - from
+		} else {
+			to, end = chunkOf(c.leaf, v, from, total, value, c.file.pageBytes)
+		}
+		if c.leaf.MaxDef > 0 {
+			c.def = append(c.def, v.Def[from:to]...)
+		}
+		if c.leaf.MaxRep > 0 {
+			c.rep = append(c.rep, v.Rep[from:to]...)
+		}
+		c.levels += to - from
+		c.take(v, value, end)
+		if c.look(); c.full() {
+			c.cut()
+		}
+		from, value = to, end
+	}
+	if bytes := c.leaf.Store == formats.StoreBytes || c.leaf.Store == formats.StoreFixed16; !bytes || !c.byEntry {
+		c.stats.bound(c.leaf, v)
+	}
+}
+
+// fits tells whether values [from, to) are fewer bytes than a page.
+func (c *column) fits(v *formats.Vector, from, to int) bool {
+	if c.leaf.Store != formats.StoreBytes {
+		return true
+	}
+	start := uint32(0)
+	if from > 0 {
+		start = v.Ends[from-1]
+	}
+	return int(v.Ends[to-1]-start) < c.file.pageBytes
+}
+
+// take encodes values [from, to).
+func (c *column) take(v *formats.Vector, from, to int) {
+	c.values += to - from
+	if !c.byEntry {
+		c.takePlain(v, from, to)
+		return
+	}
+	c.size += (to - from) * c.width
+	switch c.leaf.Store {
+	case formats.StoreInt32:
+		for _, x := range v.Int32s[from:to] {
+			c.index = append(c.index, c.dict.number(uint64(uint32(x))))
+		}
+	case formats.StoreInt64:
+		for _, x := range v.Int64s[from:to] {
+			c.index = append(c.index, c.dict.number(uint64(x)))
+		}
+	case formats.StoreFloat:
+		for _, x := range v.Floats[from:to] {
+			c.index = append(c.index, c.dict.number(uint64(math.Float32bits(x))))
+		}
+	case formats.StoreDouble:
+		for _, x := range v.Doubles[from:to] {
+			c.index = append(c.index, c.dict.number(math.Float64bits(x)))
+		}
+	default:
+		start := startOf(v, from)
+		if c.width == 0 && to > from {
+			c.size += 4*(to-from) + int(v.Ends[to-1]-start)
+		}
+		for _, end := range v.Ends[from:to] {
+			c.index = append(c.index, c.dict.text(v.Data[start:end]))
+			start = end
+		}
+	}
+}
+
+// takePlain encodes values [from, to) in PLAIN.
+func (c *column) takePlain(v *formats.Vector, from, to int) {
+	switch c.leaf.Store {
+	case formats.StoreBool:
+		for _, x := range v.Bools[from:to] {
+			if c.bools%8 == 0 {
+				c.plain = append(c.plain, 0)
+			}
+			if x {
+				c.plain[len(c.plain)-1] |= 1 << (c.bools % 8)
+			}
+			c.bools++
+		}
+	case formats.StoreInt32:
+		for _, x := range v.Int32s[from:to] {
+			c.plain = binary.LittleEndian.AppendUint32(c.plain, uint32(x))
+		}
+	case formats.StoreInt64:
+		for _, x := range v.Int64s[from:to] {
+			c.plain = binary.LittleEndian.AppendUint64(c.plain, uint64(x))
+		}
+	case formats.StoreFloat:
+		for _, x := range v.Floats[from:to] {
+			c.plain = binary.LittleEndian.AppendUint32(c.plain, math.Float32bits(x))
+		}
+	case formats.StoreDouble:
+		for _, x := range v.Doubles[from:to] {
+			c.plain = binary.LittleEndian.AppendUint64(c.plain, math.Float64bits(x))
+		}
+	case formats.StoreFixed16:
+		if to > from {
+			c.plain = append(c.plain, v.Data[startOf(v, from):v.Ends[to-1]]...)
+		}
+	default:
+		start := startOf(v, from)
+		for _, end := range v.Ends[from:to] {
+			c.plain = binary.LittleEndian.AppendUint32(c.plain, end-start)
+			c.plain = append(c.plain, v.Data[start:end]...)
+			start = end
+		}
+	}
+}
+
+// startOf is where byte value i starts in the data.
+func startOf(v *formats.Vector, i int) uint32 {
+	if i == 0 {
+		return 0
+	}
+	return v.Ends[i-1]
+}
+
+// look gives the dictionary up where it does not pay, or grew too large.
+func (c *column) look() {
+	if !c.byEntry {
+		return
+	}
+	large := c.dict.plainSize(c.width) >= c.file.dictBytes
+	if first := c.count[1] == 0 && c.values > 0; first && (large || c.values >= trialValues || c.full()) && !c.pays() {
+		c.abandon()
+	} else if large {
+		c.cut()
+		c.fallBack()
+	}
+}
+
+// pays tells whether dictionary and indexes take at most 7/8 of the values.
+func (c *column) pays() bool {
+	if c.values == 0 {
+		return false
+	}
+	indexes := c.values * widthOf(c.dict.len()-1) / 8
+	return 8*(c.dict.plainSize(c.width)+indexes) <= 7*c.size
+}
+
+// abandon writes the open page, which is the first, in PLAIN.
+func (c *column) abandon() {
+	for _, i := range c.index {
+		c.plain = c.dict.appendEntry(c.plain, i, c.width)
+	}
+	c.index = c.index[:0]
+	c.fallBack()
+	c.dict.reset()
+}
+
+// fallBack makes the values that follow PLAIN.
+func (c *column) fallBack() {
+	c.byEntry = false
+	if c.width == 0 || c.width == 16 {
+		c.stats.bound(c.leaf, &formats.Vector{Data: c.dict.data, Ends: c.dict.ends})
+	}
+}
+
+// full tells whether the open page is to be cut.
+func (c *column) full() bool {
+	size := len(c.plain)
+	if c.byEntry {
+		size = len(c.index) * bits.Len(uint(c.dict.len())) / 8
+	}
+	return size >= c.file.pageBytes || c.levels >= min(maxPageLevels, max(c.file.pageBytes/4, chunkLevels))
+}
+
+// cut writes the open page, if it holds anything.
+func (c *column) cut() {
+	if c.levels == 0 {
+		return
+	}
+	raw := c.file.raw[:0]
+	if c.leaf.MaxRep > 0 {
+		raw = appendLevels(raw, c.rep, c.leaf.MaxRep)
+	}
+	if c.leaf.MaxDef > 0 {
+		raw = appendLevels(raw, c.def, c.leaf.MaxDef)
+	}
+	encoding, kind := encodingPlain, 0
+	if c.byEntry {
+		width := widthOf(c.dict.len() - 1)
+		raw = appendHybrid(append(raw, byte(width)), c.index, width)
+		encoding, kind = encodingRLEDict, 1
+	} else {
+		raw = append(raw, c.plain...)
+	}
+	c.file.raw = raw
+	c.pages = c.file.appendPage(c, c.pages, raw, pageData, c.levels, int64(encoding))
+	c.count[kind]++
+	c.total += int64(c.levels)
+	c.def, c.rep, c.index, c.plain = c.def[:0], c.rep[:0], c.index[:0], c.plain[:0]
+	c.levels, c.bools = 0, 0
+}
+
+// appendLevels appends the levels of a page.
+func appendLevels(dst []byte, levels []int16, limit int16) []byte {
+	at := len(dst)
+	dst = appendHybrid(append(dst, 0, 0, 0, 0), levels, widthOf(int(limit)))
+	binary.LittleEndian.PutUint32(dst[at:], uint32(len(dst)-at-4))
+	return dst
+}
+
+// end ends the chunk and gives its dictionary page; nil = none.
+func (c *column) end() (dict []byte) {
+	if c.byEntry && c.count[1] == 0 && !c.pays() {
+		c.abandon()
+	}
+	c.cut()
+	if c.byEntry {
+		c.fallBack()
+	}
+	if c.count[1] > 0 {
+		raw := c.file.raw[:0]
+		for i := range uint32(c.dict.len()) {
+			raw = c.dict.appendEntry(raw, i, c.width)
+		}
+		c.file.raw = raw
+		dict = c.file.appendPage(c, c.file.dict[:0], raw, pageDict, c.dict.len(), encodingPlain)
+		c.file.dict = dict
+	}
+	if c.dict != nil {
+		c.dict.reset()
+	}
+	return dict
+}

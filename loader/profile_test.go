@@ -1,0 +1,54 @@
+package loader
+
+import (
+	"testing"
+	"time"
+
+	"sawlog/broker/record"
+	"sawlog/formats/parquet"
+)
+
+// TestOlderProfile loads under writer profile 1: reruns give those bytes again,
+// until an amend makes the same rows under the newest profile.
+func TestOlderProfile(t *testing.T) {
+	r := newRig(t, 1)
+	r.spec.Schema = benchSchema()
+	r.src.log("views", 0).put(t, 100, record.Zstd, benchLines(3000, time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC), 1000)...)
+	p, _ := r.plan(PlanAsk{})
+	if p.Writer.Profile != parquet.Profile {
+		t.Errorf("plans have writer profile %d", p.Writer.Profile)
+	}
+	p.Writer.Profile = 1
+	if _, err := r.run(p); err != nil {
+		t.Fatal(err)
+	}
+	before := r.rows("id")
+	if len(before) != 3000 {
+		t.Fatalf("%d rows", len(before))
+	}
+	l, err := r.d.Ledger(t.Context(), "", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	same := func() {
+		t.Helper()
+		if report, err := r.d.Rerun(t.Context(), "run-1"); err != nil || report.Identical != 3 {
+			t.Fatalf("rerun: %+v, %v", report, err)
+		}
+	}
+	same()
+	rec, err := l.Amend(t.Context(), "run-1", "amend-1", CommitOptions{By: "test"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if rec == nil || len(rec.Files) != 3 || rec.Profile != parquet.Profile {
+		t.Fatalf("amend: %+v", rec)
+	}
+	same()
+	after := r.rows("id")
+	for i := range before {
+		if i >= len(after) || before[i][1] != after[i][1] {
+			t.Fatalf("row %d changed", i)
+		}
+	}
+}
