@@ -219,7 +219,7 @@ func checkPath(unit, path string) error {
 	if !day || unit == UnitHour && !seen['H'] {
 		return fmt.Errorf("partition path %q: does not tell one %s from another", path, unit)
 	}
-	for _, element := range strings.Split(path, "/") {
+	for element := range strings.SplitSeq(path, "/") {
 		if element == "" || strings.HasPrefix(element, "_") || strings.HasPrefix(element, ".") {
 			return fmt.Errorf("partition path %q: its elements must not be empty nor begin with '_' or '.'", path)
 		}
@@ -234,7 +234,7 @@ func checkPath(unit, path string) error {
 // query engines make columns of them, so no column of a file may be named so.
 func pathKeys(path string) []string {
 	var keys []string
-	for _, element := range strings.Split(path, "/") {
+	for element := range strings.SplitSeq(path, "/") {
 		if key, _, ok := strings.Cut(element, "="); ok && key != "" {
 			keys = append(keys, key)
 		}

@@ -18,11 +18,11 @@ type Driver struct {
 	Engine  Engine
 	Logger  *slog.Logger
 	Now     func() time.Time
-	By      string      // who runs it, for the ledger
+	By      string // who runs it, for the ledger
 	// Hold asks the source, after each commit, to keep what the job has yet to
 	// load past its retention. It is for jobs that come back: a replay that
 	// held its topic would hold it for ever.
-	Hold bool
+	Hold    bool
 	Observe func(Event) // may be nil; called from any goroutine
 }
 

@@ -120,7 +120,7 @@ func (s *fakeSource) Request(ctx context.Context, req kmsg.Request) (kmsg.Respon
 		for _, t := range s.topics {
 			r := kmsg.NewDescribeConfigsResponseResource()
 			conf := kmsg.NewDescribeConfigsResponseResourceConfig()
-			r.ResourceName, conf.Name, conf.Value = t.name, "cleanup.policy", kmsg.StringPtr(t.policy)
+			r.ResourceName, conf.Name, conf.Value = t.name, "cleanup.policy", new(t.policy)
 			r.Configs = append(r.Configs, conf)
 			resp.Resources = append(resp.Resources, r)
 		}
@@ -155,13 +155,13 @@ func (s *fakeSource) Request(ctx context.Context, req kmsg.Request) (kmsg.Respon
 
 func (s *fakeSource) metadata(req *kmsg.MetadataRequest) kmsg.Response {
 	resp := kmsg.NewPtrMetadataResponse()
-	resp.ClusterID = kmsg.StringPtr("source")
+	resp.ClusterID = new("source")
 	for _, t := range s.topics {
 		if req.Topics != nil && !slices.ContainsFunc(req.Topics, func(r kmsg.MetadataRequestTopic) bool { return *r.Topic == t.name }) {
 			continue
 		}
 		mt := kmsg.NewMetadataResponseTopic()
-		mt.Topic, mt.TopicID = kmsg.StringPtr(t.name), t.id
+		mt.Topic, mt.TopicID = new(t.name), t.id
 		for i := range t.partitions {
 			p := kmsg.NewMetadataResponseTopicPartition()
 			p.Partition, p.Leader, p.LeaderEpoch = int32(i), 1, 0

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"path"
 	"slices"
 	"strings"
@@ -289,9 +290,7 @@ func tree(t *testing.T, s sink.Sink, dir string, skip ...string) map[string]stri
 func data(t *testing.T, s sink.Sink) map[string]string {
 	t.Helper()
 	files := tree(t, s, "", SystemDir)
-	for name, body := range tree(t, s, QuarantineDir) {
-		files[name] = body
-	}
+	maps.Copy(files, tree(t, s, QuarantineDir))
 	return files
 }
 

@@ -2,6 +2,7 @@ package loader
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -129,9 +130,7 @@ func firstStarts(ctx context.Context, c consumer.Cluster, topics []consumer.Topi
 			return nil, err
 		}
 		committed, err := consumer.Committed(ctx, c, group, topics)
-		for tp, at := range committed {
-			out[tp] = at
-		}
+		maps.Copy(out, committed)
 		return out, err
 	}
 	bound := offsets.Bound{Kind: offsets.Earliest}

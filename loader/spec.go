@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"regexp"
 	"runtime"
+	"slices"
 	"strings"
 	"time"
 
@@ -106,10 +107,8 @@ func (s *Spec) Validate() error {
 		}
 	}
 	oneOf := func(what, value string, allowed ...string) {
-		for _, a := range allowed {
-			if value == a {
-				return
-			}
+		if slices.Contains(allowed, value) {
+			return
 		}
 		wrong = append(wrong, fmt.Errorf("%s %q: want %s", what, value, strings.Join(allowed, ", ")))
 	}

@@ -75,7 +75,7 @@ func TestSpillSortsStably(t *testing.T) {
 		case 0:
 			m.Key = []byte{}
 		case 1:
-			m.Key = []byte(fmt.Sprint("key", i))
+			m.Key = fmt.Append(nil, "key", i)
 		}
 		if rnd.IntN(10) > 0 {
 			m.Value = bytes.Repeat([]byte{byte(i)}, rnd.IntN(200))

@@ -206,7 +206,7 @@ func (r *Reader) readGroup(group int, chosen []*node, from, to int64, fn func(ro
 		}
 	}
 	row := make([][]byte, len(chosen))
-	for at := int64(0); at < to; at++ {
+	for at := range to {
 		for i, n := range chosen {
 			var err error
 			if row[i], err = n.assemble(row[i][:0], cursors); err != nil {

@@ -3,6 +3,7 @@ package parquet
 import (
 	"encoding/json"
 	"reflect"
+	"strings"
 	"testing"
 )
 
@@ -52,14 +53,15 @@ func shapeNames() (columns []string) {
 // shapeRows makes one record per value index of all shapes.
 func shapeRows() (rows []string) {
 	for i := range 3 {
-		row := "{"
+		var row strings.Builder
+		row.WriteString("{")
 		for j, s := range shapes {
 			if j > 0 {
-				row += ","
+				row.WriteString(",")
 			}
-			row += `"` + nameOf(s.column) + `":` + s.in[i]
+			row.WriteString(`"` + nameOf(s.column) + `":` + s.in[i])
 		}
-		rows = append(rows, row+"}")
+		rows = append(rows, row.String()+"}")
 	}
 	return append(rows, "{}") // and everything missing
 }

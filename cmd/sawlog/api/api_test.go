@@ -413,3 +413,5 @@ func TestEventsKeepToOneJob(t *testing.T) {
 		t.Errorf("got %+v, %v", got, err)
 	}
 }
+
+func (runner) Release(context.Context, *jobs.Spec, jobs.Set) error { return nil }

@@ -273,7 +273,7 @@ func printPeak() {
 	if err != nil {
 		return
 	}
-	for _, line := range strings.Split(string(status), "\n") {
+	for line := range strings.SplitSeq(string(status), "\n") {
 		if strings.HasPrefix(line, "VmHWM:") {
 			fmt.Println(line)
 		}
@@ -300,7 +300,7 @@ func (w *world) peak(p *loader.Plan, split int, memory int64) (int64, *loader.Ex
 	out, err := cmd.Output()
 	var told *loader.ExecError
 	var peak int64
-	for _, text := range strings.Split(strings.TrimSpace(string(out)), "\n") {
+	for text := range strings.SplitSeq(strings.TrimSpace(string(out)), "\n") {
 		var line loader.ExecLine
 		if json.Unmarshal([]byte(text), &line) == nil && line.Error != nil {
 			told = line.Error
