@@ -125,7 +125,7 @@ func Open(ctx context.Context, c Config) (*Controller, error) {
 	}
 	o.machine = newMachine(c.OnChange, o.fail, o.snapshotDue)
 	if err := o.start(ctx, c); err != nil {
-		return nil, fmt.Errorf("controller: %w", errors.Join(err, o.stop()))
+		return nil, fmt.Errorf("controller in %s: %w", path.Join(c.Dir, controllerDir), errors.Join(err, o.stop()))
 	}
 	return o, nil
 }

@@ -117,7 +117,7 @@ func (d *Disk) start() error {
 		at.clean = false
 		d.config.Logger.Error("epoch journal is damaged; epochs are read from all batches", "records", damaged)
 	}
-	if err := d.discover(); err != nil {
+	if err := d.discover(at.points); err != nil {
 		return err
 	}
 	return d.loadAll(at)
@@ -142,12 +142,14 @@ func (d *Disk) readPoints() (journalMark, map[logKey]point, error) {
 
 // discover finds the folders of logs and clears those half deleted. A folder
 // without topic id is one whose creation a power cut undid: nothing in it was
-// ever synced.
-func (d *Disk) discover() error {
+// ever synced. Where the checkpoint knows better it is damage, and an error:
+// put aside, the log would begin anew and its records be lost.
+func (d *Disk) discover(points map[logKey]point) error {
 	entries, err := d.fs.ReadDir(d.dir)
 	if err != nil {
 		return err
 	}
+	nameless := map[string]error{}
 	for _, e := range entries {
 		name := e.Name()
 		if strings.HasSuffix(name, deleteSuffix) && e.IsDir() {
@@ -163,10 +165,7 @@ func (d *Disk) discover() error {
 		id, err := d.readPartition(name)
 		switch {
 		case errors.Is(err, errNoPartition):
-			d.config.Logger.Warn("folder without topic id is put aside", "folder", name, "err", err)
-			if err := d.aside(name, straySuffix); err != nil {
-				return err
-			}
+			nameless[name] = err
 			continue
 		case err != nil:
 			return err
@@ -174,7 +173,39 @@ func (d *Disk) discover() error {
 		l := newLog(d, name, tp, id, DefaultConfig())
 		d.logs[l.key()], d.names[name] = l, l
 	}
+	lost := map[int32]bool{} // partitions with synced records in no folder that has an id
+	for key, p := range points {
+		if d.logs[key] == nil && p.recovery > p.start {
+			lost[key.partition] = true
+		}
+	}
+	for name, err := range nameless {
+		tp, _ := parseFolderName(name)
+		if lost[tp.Partition] && d.holdsRecords(name) {
+			return &CorruptError{Path: path.Join(d.dir, name, partitionName), Err: err}
+		}
+		d.config.Logger.Warn("folder without topic id is put aside", "folder", name, "err", err)
+		if err := d.aside(name, straySuffix); err != nil {
+			return err
+		}
+	}
 	return nil
+}
+
+// holdsRecords tells whether a folder has a segment that is not empty.
+func (d *Disk) holdsRecords(folder string) bool {
+	entries, err := d.fs.ReadDir(path.Join(d.dir, folder))
+	if err != nil {
+		return true
+	}
+	for _, e := range entries {
+		if strings.HasSuffix(e.Name(), logSuffix) {
+			if info, err := e.Info(); err != nil || info.Size() > 0 {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 var errNoPartition = errors.New("no topic id")

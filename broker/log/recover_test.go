@@ -366,6 +366,32 @@ func TestFolderWithoutTopicID(t *testing.T) {
 	must(t, d.Close())
 }
 
+// TestDamagedTopicID is an error where the checkpoint says that records were
+// synced: put aside, they would be lost.
+func TestDamagedTopicID(t *testing.T) {
+	for _, text := range []string{"", "version: 0\ntopic_id: nonsense\n"} {
+		fs, d, l := onMem(t, small())
+		fill(t, l, 20)
+		must(t, d.Close())
+		name := "data/clicks-0/" + partitionName
+		sound, err := vfs.ReadFile(fs, name)
+		must(t, err)
+		must(t, vfs.Replace(fs, name, []byte(text)))
+		for range 2 { // it stays an error
+			var corrupt *CorruptError
+			if _, err := OpenDisk(fs, "data", DiskConfig{}); !errors.As(err, &corrupt) || corrupt.Path != name {
+				t.Fatalf("opened with the id %q: %v", text, err)
+			}
+		}
+		must(t, vfs.Replace(fs, name, sound))
+		d, l = reopen(t, fs)
+		if l.End() != 20 {
+			t.Fatalf("end %d after the id was mended", l.End())
+		}
+		must(t, d.Close())
+	}
+}
+
 // TestReset begins anew at an offset, also when it is cut short by a crash.
 func TestReset(t *testing.T) {
 	fs, d, l := onMem(t, small())
