@@ -195,7 +195,7 @@ func TestProofDriverKilled(t *testing.T) {
 	const topic, total, rounds = "cut", 12_000, 15
 	n.run("topic", "create", topic, "--partitions", "3")
 	for p := range int32(3) {
-		n.send(byHand("lz4"), wide(topic, p, total/3, 20)...)
+		n.send(byHand("lz4"), wide(topic, p, total/3, 12)...)
 	}
 	rnd := rand.New(rand.NewPCG(5, 15))
 	took := 600 * time.Millisecond
