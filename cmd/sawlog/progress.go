@@ -51,7 +51,7 @@ func (p *progress) observe(e loader.Event) {
 		}
 		return
 	}
-	if p.app.verbose || e.Kind == "revision" || e.Err != nil {
+	if p.app.verbose || e.Kind == "revision" || e.Err != nil && e.Kind != "done" { // the end of a run is told by the verb
 		text := e.Text
 		if e.Err != nil {
 			text += ": " + e.Err.Error()
