@@ -321,8 +321,10 @@ func TestTruncate(t *testing.T) {
 // TestDigestIgnoresBatches adds the same rows in two ways, and other rows.
 func TestDigestIgnoresBatches(t *testing.T) {
 	s := mixedSchema(t, false)
+	digest := NewDigest(s)
 	sum := func(batch int, values []string) string {
-		d, c, digest := newJSON(t, s, jsonOptions()), NewColumns(s), NewDigest(s)
+		d, c := newJSON(t, s, jsonOptions()), NewColumns(s)
+		digest.Reset()
 		for _, value := range values {
 			_, _ = d.Append(c, &Message{Timestamp: 1, Value: []byte(value)}) // bad ones are no rows
 			if c.Rows() == batch {

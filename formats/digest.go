@@ -31,6 +31,16 @@ func NewDigest(s *Schema) *Digest {
 	return d
 }
 
+// Reset makes it the digest of no rows again.
+func (d *Digest) Reset() {
+	d.rows = 0
+	for _, s := range d.streams {
+		s.levels.Reset()
+		s.lengths.Reset()
+		s.values.Reset()
+	}
+}
+
 // flushAt is when the scratch buffer goes to the hash.
 const flushAt = 16<<10 - 16
 

@@ -37,7 +37,12 @@ type dataFile struct {
 }
 
 func (t *task) newFile(s *formats.Schema, key int64) *dataFile {
-	f := &dataFile{t: t, key: key, schema: s, cols: formats.NewColumns(s)}
+	f := &dataFile{t: t, key: key, schema: s}
+	if s == t.schema && t.spare != nil {
+		f.cols, t.spare = t.spare, nil
+	} else {
+		f.cols = formats.NewColumns(s)
+	}
 	f.page, f.dict = t.limits(s, key)
 	f.account(0)
 	return f
@@ -108,11 +113,7 @@ func (f *dataFile) open() error {
 	}
 	f.local = local
 	f.digest = formats.NewDigest(f.schema) // kilobytes a leaf: not for files that only gather rows
-	w := &f.t.plan.Writer
-	f.writer, err = parquet.NewWriter(local, f.schema, parquet.Options{
-		Profile: w.Profile, Codec: w.Codec, Level: w.Level, PageBytes: f.page, DictBytes: f.dict,
-		RowGroupBytes: w.GroupBytes, RowGroupRows: w.GroupRows,
-	})
+	f.writer, err = parquet.NewWriter(local, f.schema, f.options())
 	if err != nil {
 		return fmt.Errorf("%s: %w", local.Name(), err)
 	}
@@ -120,8 +121,19 @@ func (f *dataFile) open() error {
 	return nil
 }
 
+func (f *dataFile) options() parquet.Options {
+	w := &f.t.plan.Writer
+	return parquet.Options{
+		Profile: w.Profile, Codec: w.Codec, Level: w.Level, PageBytes: f.page, DictBytes: f.dict,
+		RowGroupBytes: w.GroupBytes, RowGroupRows: w.GroupRows,
+	}
+}
+
 // finish ends the file and stages it.
 func (f *dataFile) finish() (File, error) {
+	if f.writer == nil {
+		return f.finishSmall()
+	}
 	if n := f.cols.Rows(); n > 0 {
 		if err := f.write(f.cols.Bytes()); err != nil {
 			return File{}, err
@@ -138,8 +150,17 @@ func (f *dataFile) finish() (File, error) {
 	if err := f.local.Close(); err != nil {
 		return File{}, fmt.Errorf("spool: %w", err)
 	}
+	made := f.made(File{Bytes: size, SHA256: hash, Digest: f.digest.Sum(), Rows: f.rows})
+	if err := f.t.sink.Upload(f.local.Name(), made.Stage); err != nil {
+		return File{}, fmt.Errorf("stage: %w", err)
+	}
+	f.drop()
+	return made, nil
+}
+
+// made adds to what a file is where it belongs.
+func (f *dataFile) made(made File) File {
 	t := f.t
-	made := File{Bytes: size, SHA256: hash, Digest: f.digest.Sum(), Rows: f.rows}
 	if f.key == quarantineKey {
 		made.Path = QuarantinePath(t.names, t.split.Index)
 	} else {
@@ -151,11 +172,7 @@ func (f *dataFile) finish() (File, error) {
 	if len(t.split.Ranges) > 1 {
 		made.Parts = t.split.Ranges
 	}
-	if err := t.sink.Upload(f.local.Name(), made.Stage); err != nil {
-		return File{}, fmt.Errorf("stage: %w", err)
-	}
-	f.drop()
-	return made, nil
+	return made
 }
 
 // drop forgets the file and its local bytes.

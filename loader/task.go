@@ -43,7 +43,9 @@ type task struct {
 	bad     quarantine
 	inputs  []Input
 	msg     formats.Message
-	used    int64 // bytes all open files are thought to take
+	small   smallWriter
+	spare   *formats.Columns // of a small file that ended, for the next one
+	used    int64            // bytes all open files are thought to take
 	rows    int64
 	done    int64 // offsets passed
 	refused int64

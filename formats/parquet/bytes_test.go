@@ -197,6 +197,56 @@ func checkFallback(t *testing.T, profile int) {
 	}
 }
 
+// TestRestart writes files one after the other with one Writer, larger and
+// smaller ones, after a failure and half a file, and wants the bytes of new
+// Writers.
+func TestRestart(t *testing.T) { eachProfile(t, checkRestart) }
+
+func checkRestart(t *testing.T, profile int) {
+	s := fallbackSchema()
+	d, err := formats.NewDecoder(s, recordTime())
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := Options{Profile: profile, PageBytes: 16 << 10, DictBytes: 32 << 10}
+	rows := fallbackRows(9000, profile)
+	columns := func(from, to int) *formats.Columns {
+		c := formats.NewColumns(s)
+		for i, value := range rows[from:to] {
+			if _, err := d.Append(c, &formats.Message{Offset: int64(i), Timestamp: 1, Value: value}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return c
+	}
+	kept, err := NewWriter(io.Discard, s, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := kept.Write(columns(0, 5000)); err != nil { // never closed
+		t.Fatal(err)
+	}
+	for i, span := range [][2]int{{0, 10}, {0, 9000}, {40, 41}, {5000, 5000}, {100, 3000}} {
+		c := columns(span[0], span[1])
+		if i == 2 {
+			if err := errors.Join(kept.Restart(&failingWriter{limit: 4}), kept.Write(c), kept.Close()); !errors.Is(err, errDisk) {
+				t.Errorf("a failing sink: %v", err)
+			}
+		}
+		var got, want bytes.Buffer
+		fresh, err := NewWriter(&want, s, o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := errors.Join(fresh.Write(c), fresh.Close(), kept.Restart(&got), kept.Write(c), kept.Close()); err != nil {
+			t.Fatal(err)
+		}
+		if !bytes.Equal(got.Bytes(), want.Bytes()) {
+			t.Errorf("rows %v: other bytes than a new Writer's", span)
+		}
+	}
+}
+
 // failingWriter fails, or writes short, once limit bytes are written.
 type failingWriter struct {
 	limit int

@@ -62,8 +62,12 @@ func newColumn(leaf *formats.Leaf, f *ownFile) column {
 // begin starts a chunk.
 func (c *column) begin(s *leafStats) {
 	c.stats = s
+	c.def, c.rep, c.index, c.plain = c.def[:0], c.rep[:0], c.index[:0], c.plain[:0]
+	c.levels, c.bools = 0, 0
 	if c.byEntry = !c.none; c.byEntry && c.dict == nil {
 		c.dict = newDictionary()
+	} else if c.byEntry {
+		c.dict.reset()
 	}
 	c.values, c.size, c.unpacked, c.total = 0, 0, 0, 0
 	c.pages, c.count, c.tried, c.low = c.pages[:0], [2]int{}, false, false
@@ -233,7 +237,6 @@ func (c *column) abandon() {
 	}
 	c.index = c.index[:0]
 	c.fallBack()
-	c.dict.reset()
 }
 
 // fallBack makes the values that follow PLAIN.
@@ -306,9 +309,6 @@ func (c *column) end() (dict []byte) {
 		c.file.raw = raw
 		dict = c.file.appendPage(c, c.file.dict[:0], raw, pageDict, c.dict.len(), encodingPlain)
 		c.file.dict = dict
-	}
-	if c.dict != nil {
-		c.dict.reset()
 	}
 	return dict
 }

@@ -18,15 +18,22 @@ type dictionary struct {
 	ends    []uint32
 }
 
+const leastSlots = 64
+
 func newDictionary() *dictionary {
-	d := &dictionary{seed: maphash.MakeSeed(), slots: make([]uint64, 64)}
+	d := &dictionary{seed: maphash.MakeSeed(), slots: make([]uint64, leastSlots)}
 	d.mix = maphash.String(d.seed, "") | 1
 	return d
 }
 
-// reset forgets the entries and keeps the memory.
+// reset forgets the entries and keeps the memory, but not a table that is far
+// larger than it had to be.
 func (d *dictionary) reset() {
-	clear(d.slots)
+	if len(d.slots) > leastSlots && len(d.slots) > 64*d.len() {
+		d.slots = make([]uint64, leastSlots)
+	} else {
+		clear(d.slots)
+	}
 	d.numbers, d.data, d.ends = d.numbers[:0], d.data[:0], d.ends[:0]
 }
 

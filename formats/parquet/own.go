@@ -35,9 +35,9 @@ type ownFile struct {
 // are always in the hybrid encoding.
 const encodingRLE = 3
 
-func newOwnFile(sink *stickySink, s *formats.Schema, leaves []formats.Leaf, o *Options, codec compress.Compression, level int) (*ownFile, error) {
+func newOwnFile(s *formats.Schema, leaves []formats.Leaf, o *Options, codec compress.Compression, level int) (*ownFile, error) {
 	f := &ownFile{
-		sink: sink, schema: s, leaves: leaves, columns: make([]column, len(leaves)),
+		schema: s, leaves: leaves, columns: make([]column, len(leaves)),
 		pageBytes: int(o.PageBytes), dictBytes: int(o.DictBytes), codecID: codec, level: level,
 	}
 	for i := range leaves {
@@ -52,8 +52,15 @@ func newOwnFile(sink *stickySink, s *formats.Schema, leaves []formats.Leaf, o *O
 			return nil, err
 		}
 	}
+	return f, nil
+}
+
+// start begins a file.
+func (f *ownFile) start(sink *stickySink) error {
+	f.sink, f.count, f.rows = sink, 0, 0
+	f.groups = emitter{b: f.groups.b[:0]}
 	_, err := sink.Write([]byte(magic))
-	return f, err
+	return err
 }
 
 // Where no level of zstd is asked for, a chunk is compressed at zstdHigh, but

@@ -87,10 +87,26 @@ func (v *tValue) unset(id int16) {
 
 var errThrift = errors.New("malformed footer")
 
-// tReader reads a tree; errors are sticky.
+// tReader reads a tree; errors are sticky. Structs share slabs of fields, for
+// a footer has many small ones.
 type tReader struct {
-	b   []byte
-	err error
+	b    []byte
+	err  error
+	open []tField // fields of structs that are being read
+	slab []tField
+}
+
+// keep moves the open fields from a place on to memory of their own.
+func (r *tReader) keep(from int) []tField {
+	n := len(r.open) - from
+	if n > len(r.slab) {
+		r.slab = make([]tField, max(n, min(64, len(r.b)/2)))
+	}
+	kept := r.slab[:n:n]
+	r.slab = r.slab[n:]
+	copy(kept, r.open[from:])
+	r.open = r.open[:from]
+	return kept
 }
 
 func (r *tReader) fail() {
@@ -181,21 +197,22 @@ func (r *tReader) value(kind byte, depth int) tValue {
 	return v
 }
 
-func (r *tReader) structure(depth int) (fields []tField) {
-	id := int16(0)
+func (r *tReader) structure(depth int) []tField {
+	id, from := int16(0), len(r.open)
 	for r.err == nil {
 		head := r.byte()
 		if head == 0 {
-			return fields
+			break
 		}
 		if delta := int16(head >> 4); delta != 0 {
 			id += delta
 		} else {
 			id = int16(r.varint())
 		}
-		fields = append(fields, tField{id, r.value(head&15, depth+1)})
+		v := r.value(head&15, depth+1)
+		r.open = append(r.open, tField{id, v})
 	}
-	return fields
+	return r.keep(from)
 }
 
 // parseThrift reads one struct that fills b.

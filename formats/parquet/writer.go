@@ -20,17 +20,15 @@ type Options struct {
 	Profile       int    // writer profile, 1 or 2; 0 = Profile
 	Codec         string // zstd | snappy | gzip | none; "" = zstd
 	Level         int    // of zstd or gzip; 0 = the codec's default
-	PageBytes     int64  // page limit; 0 = PageLimit of the schema
-	DictBytes     int64  // dictionary limit; 0 = PageLimit of the schema
+	PageBytes     int64  // page limit; 0 = 32 MiB shared by the leaves, 16 KiB to 1 MiB
+	DictBytes     int64  // dictionary limit; 0 = the same
 	RowGroupBytes int64  // decoded bytes; 0 = 64 MiB
 	RowGroupRows  int    // 0 = 1 Mi rows
 	Metadata      map[string]string
 }
 
-// PageLimit is the page and dictionary limit of a schema: 32 MiB shared by its
-// columns, between 16 KiB and 1 MiB.
-func PageLimit(s *formats.Schema) int64 { return pageLimit(len(s.Leaves())) }
-
+// pageLimit is the page and dictionary limit of a file where none is given:
+// 32 MiB shared by its leaves, between 16 KiB and 1 MiB.
 func pageLimit(leaves int) int64 {
 	return min(max(32<<20/int64(max(leaves, 1)), 16<<10), 1<<20)
 }
@@ -43,7 +41,10 @@ const chunkLevels = 1024
 // and the batches, not of the machine or the run. Errors are sticky.
 type Writer struct {
 	o      Options
+	schema *formats.Schema
 	leaves []formats.Leaf
+	codec  compress.Compression
+	level  int
 	sink   *stickySink
 	enc    encoder
 	open   bool // a row group
@@ -86,19 +87,41 @@ func NewWriter(w io.Writer, s *formats.Schema, o Options) (out *Writer, err erro
 	if err != nil {
 		return nil, err
 	}
-	out = &Writer{o: o, leaves: leaves, sink: &stickySink{w: w}, stats: make([]leafStats, len(leaves))}
-	switch o.Profile {
-	case 1:
-		out.enc, err = newArrowFile(out.sink, s, leaves, &o, codec, level)
-	case 2:
-		out.enc, err = newOwnFile(out.sink, s, leaves, &o, codec, level)
-	default:
-		err = fmt.Errorf("writer profile %d is not known, the newest is %d", o.Profile, Profile)
-	}
-	if err != nil {
+	out = &Writer{o: o, schema: s, leaves: leaves, codec: codec, level: level, stats: make([]leafStats, len(leaves))}
+	if err := out.start(w); err != nil {
 		return nil, err
 	}
 	return out, nil
+}
+
+// start begins a file.
+func (w *Writer) start(to io.Writer) (err error) {
+	w.sink = &stickySink{w: to}
+	switch w.o.Profile {
+	case 1:
+		w.enc, err = newArrowFile(w.sink, w.schema, w.leaves, &w.o, w.codec, w.level)
+	case 2:
+		own, ok := w.enc.(*ownFile)
+		if !ok {
+			if own, err = newOwnFile(w.schema, w.leaves, &w.o, w.codec, w.level); err != nil {
+				return err
+			}
+			w.enc = own
+		}
+		err = own.start(w.sink)
+	default:
+		err = fmt.Errorf("writer profile %d is not known, the newest is %d", w.o.Profile, Profile)
+	}
+	return err
+}
+
+// Restart begins another file of the same schema and options, whatever became
+// of the one before. It keeps the memory and makes the bytes NewWriter makes.
+func (w *Writer) Restart(to io.Writer) (err error) {
+	defer func() { w.err = err }()
+	defer recovered(&err)
+	w.open, w.groups, w.rows, w.bytes = false, w.groups[:0], 0, 0
+	return w.start(to)
 }
 
 func orDefault(v, otherwise int64) int64 {

@@ -10,6 +10,7 @@ import (
 	"path"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 
 	"sawlog/loader/sink"
@@ -93,15 +94,27 @@ func (s *Sink) Sync(names ...string) error {
 		}
 		folders[""] = true
 	}
-	if err := s.syncFiles(files); err != nil {
+	if err := atOnce(files, s.syncFile); err != nil {
 		return err
 	}
-	for _, dir := range slices.Backward(slices.Sorted(maps.Keys(folders))) {
-		if err := s.fs.SyncDir(s.at(dir)); err != nil {
-			return classify("sync", dir, err)
+	byDepth := map[int][]string{}
+	for _, dir := range slices.Sorted(maps.Keys(folders)) {
+		depth := 0
+		if dir != "" {
+			depth = 1 + strings.Count(dir, "/")
+		}
+		byDepth[depth] = append(byDepth[depth], dir)
+	}
+	for _, depth := range slices.Backward(slices.Sorted(maps.Keys(byDepth))) {
+		if err := atOnce(byDepth[depth], s.syncFolder); err != nil {
+			return err
 		}
 	}
 	return s.anchor()
+}
+
+func (s *Sink) syncFolder(name string) error {
+	return classify("sync", name, s.fs.SyncDir(s.at(name)))
 }
 
 // anchor makes the name of the root durable, once. A folder above it that may
@@ -124,10 +137,11 @@ func (s *Sink) anchor() error {
 // them in one go.
 const syncsAtOnce = 16
 
-func (s *Sink) syncFiles(names []string) error {
+// atOnce syncs names that do not depend on each other.
+func atOnce(names []string, flush func(name string) error) error {
 	if len(names) < syncsAtOnce {
 		for _, name := range names {
-			if err := s.syncFile(name); err != nil {
+			if err := flush(name); err != nil {
 				return err
 			}
 		}
@@ -138,7 +152,7 @@ func (s *Sink) syncFiles(names []string) error {
 	for n := range syncsAtOnce {
 		wg.Go(func() {
 			for i := n; i < len(names) && errs[n] == nil; i += syncsAtOnce {
-				errs[n] = s.syncFile(names[i])
+				errs[n] = flush(names[i])
 			}
 		})
 	}
