@@ -190,3 +190,43 @@ func FuzzOpen(f *testing.F) {
 		}
 	})
 }
+
+// TestLateValues writes columns that are null for many pages before their first
+// value, for ever, or whose values change their kind in the middle of a chunk,
+// and has foreign readers compare.
+func TestLateValues(t *testing.T) { eachProfile(t, checkLateValues) }
+
+func checkLateValues(t *testing.T, profile int) {
+	s := mustSchema("late string", "n int32", "never string", "then string", "l list<string>")
+	var rows []string
+	var want []map[string]any
+	for i := range 9000 {
+		row := map[string]any{"late": nil, "n": nil, "never": nil, "then": fmt.Sprintf("v%d", i%3), "l": nil}
+		if i > 4000 {
+			row["late"], row["n"] = fmt.Sprintf("x%d", i%7), float64(i%5)
+			row["then"] = fmt.Sprintf("%064d", i)
+			row["l"] = []any{fmt.Sprint(i % 2), nil}
+		}
+		text, err := json.Marshal(row)
+		if err != nil {
+			t.Fatal(err)
+		}
+		rows, want = append(rows, string(text)), append(want, row)
+	}
+	half := decode(t, s, recordTime(), rows[:4500]...)
+	path := writeFile(t, s, Options{Profile: profile, PageBytes: 4096, DictBytes: 16 << 10}, half, decode(t, s, recordTime(), rows[4500:]...))
+	for _, reader := range []string{"pyarrow", "duckdb"} {
+		var got foreignFile
+		foreign(t, &got, reader, path)
+		if len(got.Rows) != len(want) {
+			t.Fatalf("%s: %d rows", reader, len(got.Rows))
+		}
+		for i, row := range got.Rows {
+			delete(row, "_partition")
+			delete(row, "_offset")
+			if !reflect.DeepEqual(row, want[i]) {
+				t.Fatalf("%s row %d: %v, want %v", reader, i, row, want[i])
+			}
+		}
+	}
+}
