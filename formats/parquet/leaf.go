@@ -13,7 +13,6 @@ import (
 type leafWriter struct {
 	leaf  *formats.Leaf
 	to    file.ColumnChunkWriter
-	stats leafStats
 	bytes []parquet.ByteArray // scratch: headers of byte values
 	fixed []parquet.FixedLenByteArray
 }
