@@ -103,3 +103,17 @@ func coded(err error, other int) error {
 	}
 	return e
 }
+
+// at names the root in an error of the file store, whose paths are relative to
+// it; other errors say all there is to say.
+func at(root string, err error) error {
+	var stored *sink.Error
+	if err == nil || !errors.As(err, &stored) {
+		return err
+	}
+	e := &Error{Code: ExitCode(err), Msg: root, Err: err}
+	if have := (*Error)(nil); errors.As(err, &have) {
+		e.Hint = have.Hint
+	}
+	return e
+}

@@ -82,6 +82,7 @@ func Exec(ctx context.Context, s *ExecSpec, open func(uri string) (sink.Sink, er
 		lines.put(ExecLine{Result: name})
 		return 0
 	}
+	err = at(s.Root, err)
 	code := ExitCode(err)
 	switch code {
 	case ExitUnavailable, ExitNotFound, ExitConflict, ExitAuth, ExitMismatch:

@@ -45,7 +45,7 @@ func (d *Driver) Plan(ctx context.Context, s *Spec, ask PlanAsk) (*Plan, *Previe
 	}
 	p, err := pl.plan(ctx)
 	if err != nil {
-		return nil, nil, coded(err, ExitFailed)
+		return nil, nil, at(d.Sink.Root(), coded(err, ExitFailed))
 	}
 	status := PreviewReady
 	if open, err := pl.open(ctx, p); err != nil {

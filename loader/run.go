@@ -54,7 +54,7 @@ func (d *Driver) Run(ctx context.Context, p *Plan, ask RunAsk) (*Outcome, error)
 		err = r.interrupted(err)
 	default:
 		out.Status = StatusFailed
-		err = coded(err, ExitFailed)
+		err = at(d.Sink.Root(), coded(err, ExitFailed))
 	}
 	d.event(Event{Run: ask.Run, Kind: "done", Text: out.Status, Err: err})
 	return out, err
