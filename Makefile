@@ -11,7 +11,7 @@ TOOL_errcheck    = github.com/kisielk/errcheck@v1.30.0
 TOOL_deadcode    = golang.org/x/tools/cmd/deadcode@v0.52.0
 
 # Packages with goroutines worth racing; the race detector needs a C compiler.
-RACED := ./offsets/... ./broker/... ./consumer/... ./jobs/... ./loader ./loader/sink/... ./cmd/sawlog/api/...
+RACED := ./offsets/... ./broker/... ./consumer/... ./jobs/... ./loader/sink/... ./cmd/sawlog/api/...
 CC_FOUND := $(shell command -v gcc || command -v cc || command -v clang)
 
 FUZZTIME ?= 20s
