@@ -84,7 +84,7 @@ func (r *run) carryOut(ctx context.Context) (*Record, error) {
 	var rec *Record
 	for repairs := 0; ; repairs++ {
 		if err := r.work(ctx); err != nil {
-			return nil, err
+			return r.overtaken(ctx, err)
 		}
 		if err := r.tooBad(); err != nil {
 			return nil, err
@@ -104,6 +104,23 @@ func (r *run) carryOut(ctx context.Context) (*Record, error) {
 	r.mirror(ctx)
 	r.sweep(ctx, rec)
 	return rec, nil
+}
+
+// overtaken tells whether work failed because another driver has committed the
+// plan, or its ranges, meanwhile: its sweep takes the stage away under ours. The
+// record that did so covers this run, or it is a conflict; else the failure
+// stands.
+func (r *run) overtaken(ctx context.Context, failed error) (*Record, error) {
+	if ctx.Err() != nil {
+		return nil, failed
+	}
+	if _, err := r.ledger.refresh(ctx); err != nil {
+		return nil, errors.Join(failed, err)
+	}
+	if covered, err := r.ledger.standing(r.plan, r.planID); covered != nil || err != nil {
+		return covered, err
+	}
+	return nil, failed
 }
 
 // sweepEvery is how many records lie between two sweeps: once a day for an

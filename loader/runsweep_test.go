@@ -1,10 +1,12 @@
 package loader
 
 import (
+	"context"
 	"fmt"
 	"testing"
 
 	"sawlog/broker/record"
+	"sawlog/formats"
 )
 
 // TestRunsSweepNowAndThen has runs leave stages behind, and every 24th record
@@ -24,5 +26,70 @@ func TestRunsSweepNowAndThen(t *testing.T) {
 		if want := n % sweepEvery; len(stages) != want {
 			t.Fatalf("after record %d %d stages are left, want %d", n, len(stages), want)
 		}
+	}
+}
+
+// overtaking is an engine before whose work another driver commits the plan and
+// sweeps its stage away, or loads the ranges with another plan.
+type overtaking struct {
+	Engine
+	before, after func()
+}
+
+func (o *overtaking) Run(ctx context.Context, w Work) error {
+	o.before()
+	err := o.Engine.Run(ctx, w)
+	o.after()
+	return err
+}
+
+// TestOvertakenWhileWorking has another driver commit the same plan, and sweep,
+// while the splits of this one are at work, before its attempts or after them.
+// The run is covered; where the other had to revise the plan first it is a
+// conflict, since the plan that was committed is another one.
+func TestOvertakenWhileWorking(t *testing.T) {
+	declared := &formats.Schema{}
+	for name, kind := range map[string]formats.Kind{"ts": formats.String, "path": formats.String} {
+		declared.Fields = append(declared.Fields, formats.Field{Name: name, Type: &formats.Type{Kind: kind}})
+	}
+	for name, c := range map[string]struct {
+		early  bool
+		schema *formats.Schema
+		status string
+		code   int
+	}{
+		"before, same plan":    {true, declared, StatusCovered, 0},
+		"after, same plan":     {false, declared, StatusCovered, 0},
+		"before, revised plan": {true, nil, StatusFailed, ExitConflict},
+		"after, revised plan":  {false, nil, StatusFailed, ExitConflict},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t, 1)
+			r.spec.Schema = c.schema
+			r.src.log("views", 0).put(t, 2, record.None, lines(view(9, 0, "/a"), view(10, 0, "/b"))...)
+			p, _ := r.plan(PlanAsk{})
+			winner := *r.d
+			win := func() {
+				if out, err := winner.Run(t.Context(), p, RunAsk{Run: "winner"}); err != nil || out.Status != StatusCommitted {
+					t.Errorf("the other driver: %+v, %v", out, err)
+				}
+			}
+			r.d.Engine = &overtaking{winner.Engine, func() {
+				if c.early {
+					win()
+				}
+			}, func() {
+				if !c.early {
+					win()
+				}
+			}}
+			out, err := r.d.Run(t.Context(), p, RunAsk{Run: "loser"})
+			if ExitCode(err) != c.code || out.Status != c.status {
+				t.Errorf("status %s, exit %d: %v", out.Status, ExitCode(err), err)
+			}
+			if rows := r.rows("path"); len(rows) != 2 {
+				t.Errorf("%d rows", len(rows))
+			}
+		})
 	}
 }
