@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/url"
 	"os"
 	"os/user"
@@ -23,19 +24,18 @@ import (
 
 // openSink opens the root of a data set by the scheme of its URI.
 func openSink(root string) (sink.Sink, error) {
-	switch scheme, _, found := strings.Cut(root, "://"); {
-	case root == "":
-		return nil, output.Errorf(output.Usage, "no root given").WithHint("--root file:///path/of/the/data/set")
-	case found && scheme == "file":
-		return openFolder(root)
-	case found:
-		return nil, output.Errorf(output.Usage, "root %s: scheme %q is not available in this version", root, scheme).WithHint("file:///path")
-	}
-	path, err := filepath.Abs(root)
+	uri, err := rootURI(root)
 	if err != nil {
 		return nil, err
 	}
-	return openFolder("file://" + path)
+	switch scheme, _, _ := strings.Cut(uri, "://"); scheme {
+	case "":
+		return nil, output.Errorf(output.Usage, "no root given").WithHint("--root file:///path/of/the/data/set")
+	case "file":
+		return openFolder(uri)
+	default:
+		return nil, output.Errorf(output.Usage, "root %s: scheme %q is not available in this version", root, scheme).WithHint("file:///path")
+	}
 }
 
 // openFolder opens a root on this machine, unless something that is no folder
@@ -81,7 +81,7 @@ func sourceOf(s jobs.Source, own []string, timeout time.Duration) consumer.Confi
 }
 
 // openDriver makes the driver of one data set. The caller closes it.
-func (a *app) openDriver(ctx context.Context, root string, source consumer.Config) (*loader.Driver, func(), error) {
+func openDriver(ctx context.Context, root string, source consumer.Config, log *slog.Logger) (*loader.Driver, func(), error) {
 	store, err := openSink(root)
 	if err != nil {
 		return nil, nil, err
@@ -91,8 +91,8 @@ func (a *app) openDriver(ctx context.Context, root string, source consumer.Confi
 		return nil, nil, err
 	}
 	d := &loader.Driver{
-		Cluster: cluster, Source: source, Sink: store, Engine: &enginelocal.Engine{Logger: a.logger()},
-		Logger: a.logger(), Now: time.Now, By: whoami(), Observe: nil,
+		Cluster: cluster, Source: source, Sink: store, Engine: &enginelocal.Engine{Logger: log},
+		Logger: log, Now: time.Now, By: whoami(),
 	}
 	return d, cluster.Close, nil
 }

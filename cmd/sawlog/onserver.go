@@ -145,10 +145,7 @@ func (a *app) printRuns(runs []*jobs.Run) error {
 	if len(runs) == 1 {
 		v = runs[0]
 	}
-	return a.print.Print(v, func() *output.Rows {
-		rows := runRows(runs)
-		return rows
-	})
+	return a.print.Print(v, func() *output.Rows { return runRows(runs) })
 }
 
 func runRows(runs []*jobs.Run) *output.Rows {

@@ -138,7 +138,7 @@ func (a *app) planTarget(ctx context.Context, t target, f planFlags, ask loader.
 	if err != nil {
 		return nil, err
 	}
-	d, closeDriver, err := a.openDriver(ctx, t.spec.Root, t.source)
+	d, closeDriver, err := openDriver(ctx, t.spec.Root, t.source, a.logger())
 	if err != nil {
 		return nil, err
 	}

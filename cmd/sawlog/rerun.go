@@ -59,7 +59,7 @@ func (a *app) rerunOf(ctx context.Context, root, run string) (*loader.RerunRepor
 	if root == "" {
 		return a.rerunOnServer(ctx, run)
 	}
-	d, closeDriver, err := a.openDriver(ctx, root, consumer.Config{Brokers: a.brokers, Timeout: a.timeout})
+	d, closeDriver, err := openDriver(ctx, root, consumer.Config{Brokers: a.brokers, Timeout: a.timeout}, a.logger())
 	if err != nil {
 		return nil, err
 	}

@@ -175,7 +175,7 @@ func (a *app) runTarget(ctx context.Context, t target, ask loader.PlanAsk, f run
 	if err != nil {
 		return nil, err
 	}
-	d, closeDriver, err := a.openDriver(ctx, t.spec.Root, t.source)
+	d, closeDriver, err := openDriver(ctx, t.spec.Root, t.source, a.logger())
 	if err != nil {
 		return nil, err
 	}
@@ -214,7 +214,7 @@ func (a *app) runPlan(ctx context.Context, f runFlags) error {
 	if err != nil {
 		return err
 	}
-	d, closeDriver, err := a.openDriver(ctx, root, consumer.Config{Brokers: a.brokersOr(file.Brokers), Timeout: a.timeout})
+	d, closeDriver, err := openDriver(ctx, root, consumer.Config{Brokers: a.brokersOr(file.Brokers), Timeout: a.timeout}, a.logger())
 	if err != nil {
 		return err
 	}

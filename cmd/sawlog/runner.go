@@ -9,7 +9,6 @@ import (
 	"sawlog/consumer"
 	"sawlog/jobs"
 	"sawlog/loader"
-	enginelocal "sawlog/loader/engine/local"
 )
 
 // runner carries out the scheduler's runs with the loader, in this process but
@@ -48,20 +47,12 @@ func (r *runner) open(ctx context.Context, s *jobs.Spec, set jobs.Set) (*loader.
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	store, err := openSink(spec.Root)
+	d, done, err := openDriver(ctx, spec.Root, r.source(s), r.log)
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	source := r.source(s)
-	cluster, err := consumer.Dial(ctx, source)
-	if err != nil {
-		return nil, nil, nil, err
-	}
-	d := &loader.Driver{
-		Cluster: cluster, Source: source, Sink: store, Engine: &enginelocal.Engine{Logger: r.log},
-		Logger: r.log, Now: time.Now, By: whoami(), Hold: s.Schedule != nil,
-	}
-	return d, spec, cluster.Close, nil
+	d.Hold = s.Schedule != nil
+	return d, spec, done, nil
 }
 
 // Plan freezes what a run is to load.
