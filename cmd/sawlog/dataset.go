@@ -39,12 +39,3 @@ func (a *app) openDataset(ctx context.Context, r datasetRef, name string) (sink.
 	ledger, err := loader.OpenLedger(ctx, store, "", "", loader.LedgerConfig{Logger: a.logger(), Now: time.Now})
 	return store, ledger, err
 }
-
-// foldOf reads the ledger of a root.
-func foldOf(store sink.Sink) (*loader.Fold, error) {
-	ledger, err := loader.OpenLedger(context.Background(), store, "", "", loader.LedgerConfig{Now: time.Now})
-	if err != nil {
-		return nil, err
-	}
-	return ledger.Fold(), nil
-}

@@ -208,7 +208,7 @@ func (a *app) demoOn(ctx context.Context, f demoFlags, s *server, state demoStat
 	}
 	a.print.Note("loaded   %d rows in %d hours, %.1f s after the start", d.sum.Rows, len(d.hours), time.Since(started).Seconds())
 	if a.print.Format == output.Table {
-		if err := d.table(); err != nil {
+		if err := d.table(ctx); err != nil {
 			return err
 		}
 	}
@@ -222,7 +222,7 @@ func (a *app) demoOn(ctx context.Context, f demoFlags, s *server, state demoStat
 	}
 	a.print.Note("added    40 late and 12 malformed records: %d rows more, %d records in quarantine", d.sum.Rows-before.Rows, d.sum.Quarantined-before.Quarantined)
 	if f.once {
-		sum, err := d.summary()
+		sum, err := d.summary(ctx)
 		if err != nil {
 			return err
 		}
@@ -374,24 +374,20 @@ func (d *demoRun) load(ctx context.Context) error {
 	return nil
 }
 
-func (d *demoRun) states() ([]demoHour, error) {
-	store, err := openSink(d.root())
-	if err != nil {
-		return nil, err
-	}
-	fold, err := foldOf(store)
+func (d *demoRun) states(ctx context.Context) ([]demoHour, error) {
+	_, ledger, err := d.app.openDataset(ctx, datasetRef{d.root()}, "")
 	if err != nil {
 		return nil, err
 	}
 	hours := []demoHour{}
-	for _, h := range fold.HourStates(0, 0) {
+	for _, h := range ledger.Fold().HourStates(0, 0) {
 		hours = append(hours, demoHour{h.Hour, h.Rows, h.Late, h.State})
 	}
 	return hours, nil
 }
 
-func (d *demoRun) table() error {
-	hours, err := d.states()
+func (d *demoRun) table(ctx context.Context) error {
+	hours, err := d.states(ctx)
 	if err != nil {
 		return err
 	}
@@ -406,8 +402,8 @@ func (d *demoRun) table() error {
 	return d.app.print.Print(nil, func() *output.Rows { return rows })
 }
 
-func (d *demoRun) summary() (demoSum, error) {
-	hours, err := d.states()
+func (d *demoRun) summary(ctx context.Context) (demoSum, error) {
+	hours, err := d.states(ctx)
 	sum := d.sum
 	sum.Hours = hours
 	return sum, err
