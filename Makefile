@@ -10,6 +10,9 @@ TOOL_staticcheck = honnef.co/go/tools/cmd/staticcheck@v0.8.2
 TOOL_errcheck    = github.com/kisielk/errcheck@v1.30.0
 TOOL_deadcode    = golang.org/x/tools/cmd/deadcode@v0.52.0
 
+# The suites of foreign clients run by themselves: they need what they test with.
+OURS = $$(go list $(1) | grep -v /broker/compat)
+
 # Packages with goroutines worth racing; the race detector needs a C compiler.
 RACED := ./offsets/... ./broker/... ./consumer/... ./jobs/... ./loader/sink/... ./cmd/sawlog/api/...
 CC_FOUND := $(shell command -v gcc || command -v cc || command -v clang)
@@ -19,7 +22,17 @@ FUZZTIME ?= 20s
 # No cgo anywhere but for the race detector; builds and tests share one cache.
 export CGO_ENABLED = 0
 
-.PHONY: build run test race check fmt vet lint crash fuzz bench clean FORCE
+.PHONY: build run test race check fmt vet lint crash fuzz compat bench bench-peers clean FORCE
+
+# tested runs the tests of packages, says what failed and what was skipped.
+define tested
+@go test -count=1 -timeout 40m -v $(1) > bin/$@.log 2>&1; status=$$?; \
+	if [ $$status != 0 ]; then grep -E -A40 '^ *--- FAIL|^panic|^# |\[build failed\]|DATA RACE' bin/$@.log | head -400; fi; \
+	if grep -q -- '--- SKIP' bin/$@.log; then \
+	  echo; echo "SKIPPED on this machine:"; grep -B1 -E -- '--- SKIP' bin/$@.log | grep -vE '^--$$|^=== '; echo; \
+	  if [ "$$SAWLOG_TEST_REQUIRE" = all ]; then echo "SAWLOG_TEST_REQUIRE=all: a skip is a failure"; status=1; fi; fi; \
+	grep -E '$(2)^(ok|FAIL|---? FAIL|\?)' bin/$@.log; exit $$status
+endef
 
 build: bin/sawlog
 
@@ -33,19 +46,14 @@ run: bin/sawlog
 # All tests. What this machine lacks is skipped, and named before the results;
 # under SAWLOG_TEST_REQUIRE=all a skip is a failure.
 test: bin/sawlog race
-	@go test -count=1 -timeout 20m -v ./... > bin/test.log 2>&1; status=$$?; \
-	if [ $$status != 0 ]; then grep -E -A40 '^ *--- FAIL|^panic|^# |\[build failed\]|DATA RACE' bin/test.log | head -400; fi; \
-	if grep -q -- '--- SKIP' bin/test.log; then \
-	  echo; echo "SKIPPED on this machine:"; grep -B1 -E -- '--- SKIP' bin/test.log | grep -vE '^--$$|^=== '; echo; \
-	  if [ "$$SAWLOG_TEST_REQUIRE" = all ]; then echo "SAWLOG_TEST_REQUIRE=all: a skip is a failure"; status=1; fi; fi; \
-	grep -E '^(ok|FAIL|---? FAIL|\?)' bin/test.log; exit $$status
+	$(call tested,$(call OURS,./...))
 
 race:
 ifeq ($(CC_FOUND),)
 	@echo "SKIPPED on this machine: the race detector (no C compiler)"
 	@[ "$$SAWLOG_TEST_REQUIRE" != all ]
 else
-	CGO_ENABLED=1 go test -count=1 -timeout 20m -race -short $(RACED)
+	CGO_ENABLED=1 go test -count=1 -timeout 20m -race -short $(call OURS,$(RACED))
 endif
 
 check: fmt vet lint
@@ -65,7 +73,7 @@ lint: bin/staticcheck bin/errcheck bin/deadcode
 
 # Every claim of durability: crash-clones at each step, kill -9, torn tails.
 crash:
-	go test -count=2 -timeout 20m -run 'Crash|Kill|Torn|Recover' ./broker/... ./offsets/... ./loader/... ./jobs/...
+	go test -count=2 -timeout 20m -run 'Crash|Kill|Torn|Recover' $(call OURS,./broker/... ./offsets/... ./loader/... ./jobs/...)
 
 # The go command's fuzzer can end with "context deadline exceeded" when its time
 # is up while an input is being tried; that is no finding. A finding is written
@@ -80,6 +88,15 @@ fuzz:
 	      echo "no finding; time was up in the middle of an input"; \
 	    else cat $$out; exit 1; fi; \
 	  done; done
+
+# The clients, tools and the broker of others against a server of ours: Java,
+# Go, librdkafka, Node.js and Python, each at the versions its manifest pins.
+compat: bin/sawlog
+	$(call tested,-p 1 ./broker/compat/...,^ *[a-z]+_test.go:[0-9]+: suite|)
+
+# Paired runs against Apache Kafka on this machine; takes about 20 minutes.
+bench-peers: bin/sawlog
+	go test -count=1 -timeout 3h -v -run TestPeers ./broker/compat/bench
 
 bench:
 	go test -run '^$$' -bench . -benchmem -count=5 ./...
