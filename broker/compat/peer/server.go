@@ -1,0 +1,131 @@
+// Package peer starts brokers as processes of their own, for tests: Sawlog as
+// it is shipped, and Apache Kafka as it comes from Maven.
+//
+// What it keeps, outside the project's sources:
+//
+//	bin/compat/sawlog        the command line, built once per test process
+//	bin/compat/java/lib/     jars of testdata/java/pom.xml
+//	bin/compat/java/pom.xml  the pom they were resolved from
+package peer
+
+import (
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"testing"
+	"time"
+)
+
+// Options says how a server is started.
+type Options struct {
+	Dir    string            // data directory; empty: one of the test's
+	Topics map[string]string // defaults of topic configs, by the names of topic configs
+	Args   []string          // Sawlog: flags of serve; Kafka: key=value over server.properties
+	Env    []string          // beside that of the test
+	Port   int               // 0: a free one; kept over Restart
+	Heap   string            // Kafka only: -Xmx and -Xms, 512m when empty
+}
+
+// Server is a broker in a process of its own, stopped when its test ends.
+type Server struct {
+	Name    string // sawlog or kafka
+	Addr    string // HOST:PORT of the Kafka listener
+	HTTP    string // HOST:PORT of Sawlog's console and API; empty for Kafka
+	Dir     string // data directory
+	LogFile string // what it writes to standard output and error, over all its lives
+	PID     int    // of its present life
+
+	t     testing.TB
+	argv  []string
+	env   []string
+	child *child
+}
+
+// patience is how long a server may take to answer or to stop.
+const patience = 60 * time.Second
+
+// start runs the server and returns when it takes requests.
+func (s *Server) start() {
+	s.t.Helper()
+	c, err := spawn(s.argv, s.env, s.LogFile)
+	if err != nil {
+		s.t.Fatalf("%s: %v", s.Name, err)
+	}
+	s.child, s.PID = c, c.cmd.Process.Pid
+	if err := c.answers(s.Addr, patience); err != nil {
+		c.kill()
+		s.t.Fatalf("%s: %v; it said:\n%s", s.Name, err, tail(s.LogFile))
+	}
+}
+
+// Stop ends the server with SIGTERM and waits for it. One that has ended
+// already stays so.
+func (s *Server) Stop() {
+	s.t.Helper()
+	if err := s.child.stop(patience); err != nil {
+		s.t.Errorf("%s: %v; it said:\n%s", s.Name, err, tail(s.LogFile))
+	}
+}
+
+// Kill ends the server with SIGKILL and waits for it.
+func (s *Server) Kill() { s.child.kill() }
+
+// Restart starts the server again over the same directory and on the same
+// ports; one that still runs is stopped first.
+func (s *Server) Restart() {
+	s.t.Helper()
+	s.Stop()
+	s.start()
+}
+
+// Usage is what the process has used in its present life.
+func (s *Server) Usage() Usage {
+	s.t.Helper()
+	u, err := usage(s.PID)
+	if err != nil {
+		s.t.Fatalf("%s: %v", s.Name, err)
+	}
+	return u
+}
+
+// address is a loopback address: of the port, or of a free one when it is 0.
+func address(t testing.TB, port int) string {
+	t.Helper()
+	if port != 0 {
+		return net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = l.Close() }() // nothing was accepted on it
+	return l.Addr().String()
+}
+
+// root is the project's folder.
+func root(t testing.TB) string {
+	t.Helper()
+	dir, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for ; ; dir = filepath.Dir(dir) {
+		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
+			return dir
+		}
+		if dir == filepath.Dir(dir) {
+			t.Fatal("no go.mod above the test")
+		}
+	}
+}
+
+// tail is the end of a log, for a message.
+func tail(file string) string {
+	const most = 4 << 10
+	b, err := os.ReadFile(file)
+	if err != nil {
+		return err.Error()
+	}
+	return string(b[max(0, len(b)-most):])
+}
