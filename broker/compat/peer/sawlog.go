@@ -24,7 +24,11 @@ func Sawlog(t testing.TB, o Options) *Server {
 	if err := os.WriteFile(file, settings(o.Topics), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	s.argv = append([]string{Binary(t), "serve", "--config", file, "--data", s.Dir, "--listen", s.Addr, "--http", s.HTTP}, o.Args...)
+	binary := o.Binary
+	if binary == "" {
+		binary = Binary(t)
+	}
+	s.argv = append([]string{binary, "serve", "--config", file, "--data", s.Dir, "--listen", s.Addr, "--http", s.HTTP}, o.Args...)
 	s.start()
 	t.Cleanup(s.Stop)
 	return s

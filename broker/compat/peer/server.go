@@ -25,6 +25,7 @@ type Options struct {
 	Env    []string          // beside that of the test
 	Port   int               // 0: a free one; kept over Restart
 	Heap   string            // Kafka only: -Xmx and -Xms, 512m when empty
+	Binary string            // Sawlog only: a command line built before; empty: that of this tree
 }
 
 // Server is a broker in a process of its own, stopped when its test ends.
