@@ -1,0 +1,224 @@
+package bench
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"net/http"
+	"os"
+	"runtime"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+	"golang.org/x/sys/unix"
+
+	"sawlog/broker/compat/peer"
+)
+
+// target is one broker under load.
+type target struct {
+	*peer.Server
+	admin *kgo.Client
+}
+
+// cores of the brokers and of the client; where there is only one, nothing is
+// pinned.
+const (
+	brokerCore = 0
+	clientCore = 1
+)
+
+// pin moves this process to a core. Processes started from here on are there,
+// too.
+func pin(t testing.TB, core int) {
+	t.Helper()
+	if runtime.NumCPU() < 2 {
+		return
+	}
+	var set unix.CPUSet
+	set.Set(core)
+	threads, err := os.ReadDir("/proc/self/task")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, thread := range threads {
+		if id, err := strconv.Atoi(thread.Name()); err == nil {
+			_ = unix.SchedSetaffinity(id, &set) // a thread may have ended
+		}
+	}
+}
+
+// start starts a broker on its core.
+func start(t testing.TB, run func(testing.TB, peer.Options) *peer.Server, o peer.Options) *target {
+	t.Helper()
+	pin(t, brokerCore)
+	s := run(t, o)
+	pin(t, clientCore)
+	return &target{Server: s, admin: client(t, s.Addr)}
+}
+
+// create makes a topic.
+func (s *target) create(t testing.TB, topic string, partitions int32, configs map[string]string) {
+	t.Helper()
+	r := kmsg.NewPtrCreateTopicsRequest()
+	r.TimeoutMillis = 30000
+	rt := kmsg.NewCreateTopicsRequestTopic()
+	rt.Topic, rt.NumPartitions, rt.ReplicationFactor = topic, partitions, 1
+	for name, value := range configs {
+		c := kmsg.NewCreateTopicsRequestTopicConfig()
+		c.Name, c.Value = name, &value
+		rt.Configs = append(rt.Configs, c)
+	}
+	r.Topics = append(r.Topics, rt)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	reply, err := r.RequestWith(ctx, s.admin)
+	if err == nil {
+		err = kerr.ErrorForCode(reply.Topics[0].ErrorCode)
+	}
+	if err != nil {
+		t.Fatalf("%s: create %s: %v", s.Name, topic, err)
+	}
+	s.wait(ctx, t, topic, partitions)
+}
+
+// wait returns when every partition is served: Kafka answers CreateTopics, and
+// names leaders, before that.
+func (s *target) wait(ctx context.Context, t testing.TB, topic string, partitions int32) {
+	t.Helper()
+	conn, err := peer.Dial(ctx, s.Addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close() }() // nothing is due on it
+	r := kmsg.NewPtrListOffsetsRequest()
+	r.Version, r.ReplicaID = 7, -1
+	rt := kmsg.NewListOffsetsRequestTopic()
+	rt.Topic = topic
+	for p := range partitions {
+		rp := kmsg.NewListOffsetsRequestTopicPartition()
+		rp.Partition, rp.Timestamp, rp.CurrentLeaderEpoch = p, -1, -1
+		rt.Partitions = append(rt.Partitions, rp)
+	}
+	r.Topics = append(r.Topics, rt)
+	for {
+		reply, err := conn.Ask(r, 10*time.Second)
+		if err != nil {
+			t.Fatalf("%s: offsets of %s: %v", s.Name, topic, err)
+		}
+		served := int32(0)
+		for _, p := range reply.(*kmsg.ListOffsetsResponse).Topics[0].Partitions {
+			if p.ErrorCode == 0 {
+				served++
+			}
+		}
+		if served == partitions {
+			return
+		}
+		if ctx.Err() != nil {
+			t.Fatalf("%s: only %d partitions of %s are served", s.Name, served, topic)
+		}
+		time.Sleep(10 * time.Millisecond) // another process acts
+	}
+}
+
+// remove deletes a topic.
+func (s *target) remove(t testing.TB, topic string) {
+	t.Helper()
+	r := kmsg.NewPtrDeleteTopicsRequest()
+	r.TimeoutMillis = 30000
+	r.TopicNames = []string{topic}
+	rt := kmsg.NewDeleteTopicsRequestTopic()
+	rt.Topic = &topic
+	r.Topics = append(r.Topics, rt)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	reply, err := r.RequestWith(ctx, s.admin)
+	if err == nil {
+		err = kerr.ErrorForCode(reply.Topics[0].ErrorCode)
+	}
+	if err != nil {
+		t.Fatalf("%s: delete %s: %v", s.Name, topic, err)
+	}
+}
+
+// heapInuse is a gauge of the Go process behind HTTP, 0 where there is none.
+func (s *target) heapInuse(t testing.TB) float64 {
+	t.Helper()
+	if s.HTTP == "" {
+		return 0
+	}
+	reply, err := http.Get("http://" + s.HTTP + "/metrics")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = reply.Body.Close() }() // read to the end or given up
+	var b bytes.Buffer
+	if _, err := b.ReadFrom(reply.Body); err != nil {
+		t.Fatal(err)
+	}
+	for line := range bytes.Lines(b.Bytes()) {
+		if text, ok := bytes.CutPrefix(line, []byte("go_memstats_heap_inuse_bytes ")); ok {
+			v, err := strconv.ParseFloat(string(bytes.TrimSpace(text)), 64)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return v
+		}
+	}
+	t.Fatalf("no go_memstats_heap_inuse_bytes on %s", s.HTTP)
+	return 0
+}
+
+// clockTick is the unit of CPU times in /proc, the same on every Linux machine
+// that Go runs on.
+const clockTick = 10 * time.Millisecond
+
+// busy is the CPU time of all processes of the machine since it started.
+func busy(t testing.TB) time.Duration {
+	t.Helper()
+	b, err := os.ReadFile("/proc/stat")
+	if err != nil {
+		t.Fatal(err)
+	}
+	line, _, _ := bytes.Cut(b, []byte("\n"))
+	var ticks int64
+	for i, field := range bytes.Fields(line)[1:] {
+		n, err := strconv.ParseInt(string(field), 10, 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		switch i {
+		case 3, 4, 8, 9: // idle, waiting for a disk; guests are in user's time already
+		default:
+			ticks += n
+		}
+	}
+	return time.Duration(ticks) * clockTick
+}
+
+// own is the CPU time of this process.
+func own() time.Duration {
+	var u unix.Rusage
+	_ = unix.Getrusage(unix.RUSAGE_SELF, &u) // can't fail with these arguments
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
+
+// machine describes where the figures were taken.
+func machine() string {
+	model := "unknown CPU"
+	if b, err := os.ReadFile("/proc/cpuinfo"); err == nil {
+		for line := range bytes.Lines(b) {
+			if name, value, ok := bytes.Cut(line, []byte(":")); ok && string(bytes.TrimSpace(name)) == "model name" {
+				model = string(bytes.TrimSpace(value))
+				break
+			}
+		}
+	}
+	kernel, _ := os.ReadFile("/proc/sys/kernel/osrelease")
+	return fmt.Sprintf("%d × %s, Linux %s, %s", runtime.NumCPU(), model, bytes.TrimSpace(kernel), runtime.Version())
+}
