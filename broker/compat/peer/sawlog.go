@@ -47,9 +47,13 @@ func settings(topics map[string]string) []byte {
 	return []byte("topics:\n" + strings.Join(lines, ""))
 }
 
-// Binary is the path of the command line, built from the tree the test is of.
+// Binary is the path of the command line, built from the tree the test is of, or
+// what SAWLOG_BINARY names: another release, to compare with.
 func Binary(t testing.TB) string {
 	t.Helper()
+	if path := os.Getenv("SAWLOG_BINARY"); path != "" {
+		return path
+	}
 	path, err := built(root(t))
 	if err != nil {
 		t.Fatal(err)
