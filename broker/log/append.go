@@ -29,7 +29,8 @@ type Append struct {
 // Appended says where one batch went.
 type Appended struct {
 	First, Last offsets.Offset
-	// Timestamp is the broker's time stamped on the records, else -1.
+	// Timestamp is the broker's time stamped on the records, else -1; of a
+	// duplicate it is the greatest one of the first time, as Kafka answers.
 	Timestamp int64
 	// Duplicate tells that the producer had sent the batch before and that
 	// First and Last are those of the first time; nothing was written.
@@ -78,10 +79,7 @@ func (l *Log) append(batches []record.Batch, a Append, c *Config, out []Appended
 				return 0, l.takeBack(err)
 			}
 			if dup != nil {
-				out[i] = Appended{dup.base(), dup.last, record.NoTimestamp, true}
-				if c.LogAppendTime {
-					out[i].Timestamp = dup.time
-				}
+				out[i] = Appended{dup.base(), dup.last, dup.time, true}
 				last = max(last, dup.last+1)
 				continue
 			}

@@ -85,10 +85,14 @@
 //	├────────────────┴───────────┴─┬────────┴─────────────┴──────────────────┴───────────────┘
 //	│ coordinator epoch i32        │ first offset of the open transaction i64, −1 = none │
 //	└──────────────────────────────┴─────────────────────────────────────────────────────┘
+//	then for each producer id, ascending: broker's time of its last batch i64, ms
 //
 // Kafka writes one entry a producer, its last batch. Here up to five follow,
 // oldest first: whoever keeps the last entry of an id, as Kafka does, ends with
 // the same state, and a retry of any of the five is known after a restart.
+// Kafka reads no further than the entries; without what follows them a producer
+// counts as seen when the snapshot is read. There is one snapshot at the base of
+// each segment, and one at the end of a stopped log.
 //
 // # Recovery
 //

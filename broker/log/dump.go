@@ -171,7 +171,7 @@ func dumpIndex(name string, b []byte, x *index, format string, fn func(string) e
 
 func dumpSnapshot(name string, b []byte, fn func(string) error) error {
 	var ferr error
-	err := walkSnapshot(b, func(id int64, epoch int16, coordinatorEpoch int32, k produced, txnFirst offsets.Offset) {
+	_, err := walkSnapshot(b, func(id int64, epoch int16, coordinatorEpoch int32, k produced, txnFirst offsets.Offset) {
 		if ferr == nil {
 			ferr = fn(fmt.Sprintf("producerId=%d producerEpoch=%d lastSequence=%d lastOffset=%d offsetDelta=%d timestamp=%d coordinatorEpoch=%d currentTxnFirstOffset=%d",
 				id, epoch, k.lastSeq, k.last, k.delta, k.time, coordinatorEpoch, txnFirst))

@@ -149,8 +149,17 @@ type flusher struct {
 type due struct {
 	log  *Log
 	at   time.Time
-	seal bool
+	what dueKind
 }
+
+// dueKind is what is to be done with a log.
+type dueKind uint8
+
+const (
+	dueFlush dueKind = iota
+	dueSeal          // sync the closed segments' indexes as well
+	dueMend          // make damaged indexes anew
+)
 
 type dueHeap []due
 
@@ -173,10 +182,13 @@ func startFlusher() *flusher {
 }
 
 // at has a log flushed after a while.
-func (f *flusher) at(l *Log, after time.Duration) { f.add(due{l, time.Now().Add(after), false}) }
+func (f *flusher) at(l *Log, after time.Duration) { f.add(due{l, time.Now().Add(after), dueFlush}) }
 
 // soon has the closed segments of a log synced.
-func (f *flusher) soon(l *Log) { f.add(due{l, time.Now(), true}) }
+func (f *flusher) soon(l *Log) { f.add(due{l, time.Now(), dueSeal}) }
+
+// mend has the damaged indexes of a log made anew.
+func (f *flusher) mend(l *Log) { f.add(due{l, time.Now(), dueMend}) }
 
 func (f *flusher) add(d due) {
 	f.mu.Lock()
@@ -191,6 +203,19 @@ func (f *flusher) add(d due) {
 	}
 }
 
+// do does it. An error has failed the disk; whoever watches it hears there.
+func (d due) do() {
+	switch d.what {
+	case dueFlush:
+		d.log.flushAt.Store(false)
+		_ = d.log.flush(d.log.End(), false)
+	case dueSeal:
+		_ = d.log.flush(d.log.End(), true)
+	case dueMend:
+		_ = d.log.mend()
+	}
+}
+
 func (f *flusher) run() {
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
@@ -198,11 +223,7 @@ func (f *flusher) run() {
 		next, wait, any := f.take()
 		switch {
 		case any && wait <= 0:
-			if !next.seal {
-				next.log.flushAt.Store(false)
-			}
-			// An error has failed the disk; whoever watches it hears there.
-			_ = next.log.flush(next.log.End(), next.seal)
+			next.do()
 			select {
 			case <-f.stop:
 				return

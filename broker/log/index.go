@@ -173,6 +173,13 @@ func (x *index) write(s *segment, sync bool) error {
 	return nil
 }
 
+// waits tells whether entries are in memory only.
+func (x *index) waits() bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return len(x.pending) > 0
+}
+
 // cut drops the entries for which keep is false; they are the youngest.
 func (x *index) cut(s *segment, keep func(entry) bool) error {
 	x.mu.Lock()

@@ -1,9 +1,12 @@
 package log
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"math"
+	"math/rand/v2"
 	"testing"
 	"time"
 
@@ -234,6 +237,24 @@ func TestSnapshotDamage(t *testing.T) {
 	}
 }
 
+// TestSnapshotWithoutTimes reads what Kafka writes: nothing behind the entries.
+func TestSnapshotWithoutTimes(t *testing.T) {
+	ps := &producers{}
+	for _, id := range []int64{7, 9} {
+		b := producedBatch(t, 0, 5, id, 2, 0)
+		b.Stamp(offsets.Offset(id), 0)
+		ps.apply(b, testNow)
+	}
+	kafkas := encodeSnapshot(ps)
+	kafkas = kafkas[:len(kafkas)-2*seenEntry]
+	binary.BigEndian.PutUint32(kafkas[2:], crc32.Checksum(kafkas[6:], castagnoli))
+	back, err := decodeSnapshot(kafkas, testNow+5)
+	must(t, err)
+	if len(back.byID) != 2 || back.byID[9].seen != testNow+5 || back.byID[9].batches[0].last != 13 {
+		t.Fatalf("%+v", back.byID[9])
+	}
+}
+
 // TestDamagedSnapshotIsPassedOver falls back to an older one and the batches.
 func TestDamagedSnapshotIsPassedOver(t *testing.T) {
 	fs, _, l := onMem(t, small())
@@ -253,4 +274,177 @@ func TestDamagedSnapshotIsPassedOver(t *testing.T) {
 	if got := tryProduce(t, l, 1, 0, 275); got != "dup 275" {
 		t.Fatal(got)
 	}
+}
+
+// TestProducersOutliveTheirBatches: what is remembered of producers does not go
+// with their batches, whether retention takes them, DeleteRecords, or both at
+// once with a power cut that leaves only what was synced (KAFKA-7190).
+func TestProducersOutliveTheirBatches(t *testing.T) {
+	for name, remove := range map[string]func(t *testing.T, d *Disk, l *Log){
+		"records are deleted": func(t *testing.T, _ *Disk, l *Log) { must(t, l.DeleteBefore(l.End())) },
+		"retention": func(t *testing.T, d *Disk, l *Log) {
+			c := small()
+			c.RetentionMs = 1
+			l.SetConfig(c)
+			must(t, d.Tick(time.UnixMilli(testNow+10_000)))
+			if l.Start() != l.End() || l.Size() != 0 {
+				t.Fatalf("log %d..%d, %d bytes", l.Start(), l.End(), l.Size())
+			}
+		},
+		"snapshots are gone": func(t *testing.T, d *Disk, l *Log) {
+			names, err := l.snapshots()
+			must(t, err)
+			for _, o := range names[1:] {
+				must(t, d.fs.Remove(l.file(offsetName(o, snapshotSuffix))))
+			}
+			must(t, l.DeleteBefore(l.End()-5))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			fs, d, l := onMem(t, small())
+			for seq := int32(0); seq < 300; seq += 5 {
+				tryProduce(t, l, 1, 0, seq)
+			}
+			tryProduce(t, l, 2, 4, 0)
+			remove(t, d, l)
+			end := l.End()
+			check := func(l *Log, after string) {
+				t.Helper()
+				if l.End() != end {
+					t.Fatalf("%s: end %d, want %d", after, l.End(), end)
+				}
+				for i := range int32(keptBatches) {
+					if got, want := tryProduce(t, l, 1, 0, 295-5*i), fmt.Sprintf("dup %d", 295-5*i); got != want {
+						t.Fatalf("%s: batch %d: %s, want %s", after, i, got, want)
+					}
+				}
+				if got := tryProduce(t, l, 1, 0, 270); got != "order" {
+					t.Fatalf("%s: a batch of before: %s", after, got)
+				}
+				if got := tryProduce(t, l, 2, 3, 0); got != "epoch" {
+					t.Fatalf("%s: old epoch: %s", after, got)
+				}
+			}
+			check(l, "at first")
+			for seed := range uint64(40) {
+				_, cut := reopen(t, fs.CrashClone(rand.New(rand.NewPCG(seed, 3))))
+				check(cut, fmt.Sprintf("power cut %d", seed))
+			}
+			_, cut := reopen(t, fs.CrashClone(nil))
+			check(cut, "kill")
+			must(t, d.Close())
+			_, l = reopen(t, fs)
+			check(l, "clean restart")
+		})
+	}
+}
+
+// TestProducersExpireOverRestarts: a restart is no sign of life.
+func TestProducersExpireOverRestarts(t *testing.T) {
+	hour := int64(time.Hour / time.Millisecond)
+	for _, clean := range []bool{true, false} {
+		now := testNow
+		c := testDisk()
+		c.Now = func() time.Time { return time.UnixMilli(now) }
+		fs := vfs.NewMem()
+		d, err := OpenDisk(fs, "data", c)
+		must(t, err)
+		l, err := d.Create(testTP, testID, small())
+		must(t, err)
+		tryProduce(t, l, 1, 0, 0)
+		for range 23 {
+			now += hour
+			must(t, l.roll())
+			appendOne(t, l, batch(t, 0, 1))
+			must(t, l.flush(l.End(), true))
+			must(t, d.Tick(time.UnixMilli(now)))
+			if clean {
+				must(t, d.Close())
+			} else {
+				fs = fs.CrashClone(nil)
+			}
+			d, err = OpenDisk(fs, "data", c)
+			must(t, err)
+			l, _ = d.Log(testTP, testID)
+		}
+		if got := tryProduce(t, l, 1, 0, 0); got != "dup 0" {
+			t.Fatalf("clean %v: within a day: %s", clean, got)
+		}
+		now += hour + 1
+		must(t, d.Tick(time.UnixMilli(now)))
+		if n := len(l.producers.byID); n != 0 {
+			t.Fatalf("clean %v: %d producers after a day", clean, n)
+		}
+		fs = fs.CrashClone(nil)
+		d, err = OpenDisk(fs, "data", c)
+		must(t, err)
+		l, _ = d.Log(testTP, testID)
+		if n := len(l.producers.byID); n != 0 {
+			t.Fatalf("clean %v: a restart brings %d producers back", clean, n)
+		}
+	}
+}
+
+// TestSnapshotsAreTidied: restarts in the middle of a segment leave no more
+// than one snapshot beside those of the segments.
+func TestSnapshotsAreTidied(t *testing.T) {
+	fs, d, l := onMem(t, DefaultConfig())
+	for i := range int32(10) {
+		tryProduce(t, l, 1, 0, 5*i)
+		must(t, d.Close())
+		d, l = reopen(t, fs)
+	}
+	names, err := l.snapshots()
+	must(t, err)
+	if len(names) != 1 || names[0] != l.End() {
+		t.Fatalf("snapshots %v, end %d", names, l.End())
+	}
+	l.SetConfig(small())
+	for i := int32(10); i < 100; i++ {
+		tryProduce(t, l, 1, 0, 5*i)
+	}
+	must(t, l.DeleteBefore(l.End()))
+	if names, err = l.snapshots(); err != nil || len(names) != 1 || names[0] != l.view.segments[0].base {
+		t.Fatalf("snapshots %v beside segment %d, %v", names, l.view.segments[0].base, err)
+	}
+	must(t, d.Close())
+}
+
+// TestDuplicateTellsItsTime: a retry is answered as the first time was, the
+// time of the batch included (as Kafka does on every topic).
+func TestDuplicateTellsItsTime(t *testing.T) {
+	fs, d, l := onMem(t, small())
+	first := producedBatch(t, 7, 5, 1, 0, 0)
+	if out := appendOne(t, l, first); out.Timestamp != record.NoTimestamp {
+		t.Fatalf("%+v", out)
+	}
+	for _, after := range []string{"at once", "restart"} {
+		out, err := l.Append([]record.Batch{producedBatch(t, 7, 5, 1, 0, 0)}, Append{Epoch: 1, Now: testNow + 99_999})
+		must(t, err)
+		if want := (Appended{0, 4, testNow + 11, true}); out[0] != want {
+			t.Fatalf("%s: %+v, want %+v", after, out[0], want)
+		}
+		must(t, d.Close())
+		d, l = reopen(t, fs)
+	}
+	must(t, d.Close())
+}
+
+// TestMarkerBumpsEpoch: after a marker of a new epoch the producer begins at 0.
+func TestMarkerBumpsEpoch(t *testing.T) {
+	_, d, l := onMem(t, DefaultConfig())
+	tryProduce(t, l, 1, 3, 0)
+	marker, err := record.Marker(true, 1, 4, 9, testNow)
+	must(t, err)
+	appendOne(t, l, marker)
+	for _, step := range []struct {
+		epoch int16
+		seq   int32
+		want  string
+	}{{3, 5, "epoch"}, {4, 5, "order"}, {4, 0, "at 6"}, {4, 5, "at 11"}} {
+		if got := tryProduce(t, l, 1, step.epoch, step.seq); got != step.want {
+			t.Fatalf("epoch %d sequence %d: %s, want %s", step.epoch, step.seq, got, step.want)
+		}
+	}
+	must(t, d.Close())
 }

@@ -76,6 +76,7 @@ func (l *Log) list() (found, error) {
 		}
 	}
 	slices.Sort(out.bases)
+	slices.Sort(out.snapshots)
 	return out, nil
 }
 
@@ -124,7 +125,7 @@ func (l *Log) load(at *startState) error {
 		}
 	}
 	if at.clean && known && l.loadClean(&f, p) {
-		return nil
+		return l.tidySnapshots(f.snapshots)
 	}
 	recovery := v.segments[0].base
 	if known {
@@ -172,21 +173,19 @@ func (l *Log) loadClean(f *found, p point) bool {
 		}
 	}
 	s := l.view.active()
-	from := s.base
-	if e, ok, err := s.index.last(s); err != nil {
+	e, from, err := s.lastMark()
+	if err != nil || e.value < 0 || e.value > s.size {
 		return false
-	} else if ok {
-		from += offsets.Offset(e.key)
 	}
 	if s.index.written == 0 && s.size > int64(4*l.config.Load().IndexInterval)+int64(l.config.Load().MaxBatchBytes) {
 		return false // the index is lost
 	}
 	end := s.base
 	if s.size > 0 {
-		s.maxTime = unknownTime
-		if _, err := s.greatest(); err != nil {
+		if s.agrees(false) != nil || s.lastTime() != nil {
 			return false
 		}
+		s.sinceMark = int(s.size - e.value)
 		err := s.walk(from, s.size, func(b header) error {
 			end = b.LastOffset() + 1
 			if t := b.MaxTimestamp(); t > s.maxTime {
@@ -260,7 +259,7 @@ func (l *Log) recover(f found, point offsets.Offset, all bool) error {
 	}
 	for i := range first { // the walk trusts what is older, but not a lost index
 		s := l.view.segments[i]
-		if !f.indexed(s) {
+		if !f.indexed(s) && !l.reindex(i) {
 			first = i
 			break
 		}
@@ -298,8 +297,10 @@ func (l *Log) recover(f found, point offsets.Offset, all bool) error {
 		l.dirtied = max(r.now, 1)
 	}
 	l.epochs = l.epochs.merge(r.epochs).within(v.start, v.end)
-	_, err := l.dropSnapshots(func(o offsets.Offset) bool { return o > v.end })
-	return err
+	if _, err := l.dropSnapshots(func(o offsets.Offset) bool { return o > v.end }); err != nil {
+		return err
+	}
+	return l.tidySnapshots(slices.DeleteFunc(f.snapshots, func(o offsets.Offset) bool { return o > v.end }))
 }
 
 // segment walks segment i; stop tells that the log ends in it.

@@ -20,7 +20,7 @@ func killed(t *testing.T, flushed bool) (*vfs.Mem, []Segment) {
 	fs, _, l := onMem(t, small())
 	fill(t, l, 100)
 	if flushed {
-		must(t, l.Flush())
+		must(t, l.flush(l.End(), true))
 		must(t, l.disk.checkpoint())
 	}
 	segs, err := l.Segments()

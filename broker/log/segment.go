@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io"
 	"os"
+	"sync/atomic"
 
 	"sawlog/broker/record"
 	"sawlog/broker/vfs"
@@ -28,16 +29,19 @@ type segment struct {
 	created   int64          // broker's time of the first append in ms, 0 = unknown
 	allocated int64          // bytes reserved on disk
 	sinceMark int            // bytes since the last index entry
+	marked    int64          // timestamp of the last time index entry, unknownTime until there is one
 
 	nameSynced bool // the folder was synced with this segment's name in it
 	indexDone  bool // closed, indexes written and synced
+
+	suspected atomic.Bool // a reader has found the indexes to be wrong
 }
 
 // unknownTime stands for a greatest timestamp that was not looked up yet.
 const unknownTime = int64(-1) << 63
 
 func newSegment(l *Log, base offsets.Offset) *segment {
-	s := &segment{log: l, base: base, maxTime: record.NoTimestamp}
+	s := &segment{log: l, base: base, maxTime: record.NoTimestamp, marked: unknownTime}
 	s.times.time = true
 	return s
 }
@@ -68,15 +72,13 @@ func (s *segment) mark(b record.Batch, pos int64, interval int) {
 
 // markTime adds the greatest timestamp so far when it is news.
 func (s *segment) markTime() {
+	if s.maxTime == record.NoTimestamp || s.maxTime <= s.marked {
+		return
+	}
 	s.times.mu.Lock()
 	defer s.times.mu.Unlock()
-	if s.maxTime == record.NoTimestamp || s.maxTime == unknownTime {
-		return
-	}
-	if n := len(s.times.pending) / s.times.width(); n > 0 && s.times.pendingAt(n-1).key >= s.maxTime {
-		return
-	}
 	s.times.add(entry{s.maxTime, int64(s.maxTimeAt - s.base)})
+	s.marked = s.maxTime
 }
 
 // writeIndexes writes the waiting entries of both indexes.
@@ -94,12 +96,12 @@ func (s *segment) writeIndexes(sync bool) error {
 // its position and base offset. At the end of the segment it returns limit and
 // found false. Damage the log knows of is stepped over.
 func (s *segment) position(at offsets.Offset, limit int64) (pos int64, base offsets.Offset, found bool, err error) {
+	var e entry
+	indexed := false
 	if at <= s.base {
 		at = s.base
-	} else if e, ok, err := s.index.floor(s, int64(at-s.base), false); err != nil {
+	} else if e, indexed, err = s.index.floor(s, int64(at-s.base), false); err != nil {
 		return 0, 0, false, err
-	} else if ok && e.value < limit {
-		pos = e.value
 	}
 	f, err := s.open(0)
 	if err != nil {
@@ -108,11 +110,19 @@ func (s *segment) position(at offsets.Offset, limit int64) (pos int64, base offs
 	defer s.data.release()
 	scan := newScanner(f, limit, scanChunk)
 	defer scan.done()
-	head, err := scan.header(pos)
-	if pos > 0 && (err != nil && errors.Is(err, record.ErrCorrupt) || err == nil && head.BaseOffset() > at) {
-		pos = 0 // the index lies
+	if indexed && 0 <= e.value && e.value < limit {
+		head, err := scan.header(e.value)
+		switch {
+		case err == nil && head.BaseOffset() == s.base+offsets.Offset(e.key):
+			pos = e.value
+		case err == nil || errors.Is(err, record.ErrCorrupt):
+			s.suspect("an entry points at no batch")
+		}
+	} else if indexed && e.value < 0 {
+		s.suspect("an entry points nowhere")
 	}
 	damaged := s.log.look().damaged
+	passed := marks{interval: s.log.config.Load().IndexInterval}
 	for {
 		pos = s.skipDamage(damaged, pos)
 		head, err := scan.header(pos)
@@ -121,6 +131,9 @@ func (s *segment) position(at offsets.Offset, limit int64) (pos int64, base offs
 		}
 		if err != nil {
 			return 0, 0, false, s.corrupt(pos, err)
+		}
+		if passed.missing(head) && head.BaseOffset() <= at {
+			s.suspect("an entry is missing")
 		}
 		if head.LastOffset() >= at {
 			return pos, head.BaseOffset(), true, nil
@@ -184,18 +197,30 @@ func (s *segment) corrupt(pos int64, err error) error {
 // greatest is the greatest timestamp of a segment; the log's mu is held, or
 // the segment closed and its time known.
 func (s *segment) greatest() (int64, error) {
-	if s.maxTime != unknownTime {
-		return s.maxTime, nil
+	if s.maxTime == unknownTime {
+		if err := s.check(); err != nil {
+			return 0, err
+		}
 	}
-	e, ok, err := s.times.last(s)
-	if err != nil {
-		return 0, err
-	}
-	s.maxTime = record.NoTimestamp
-	if ok {
-		s.maxTime, s.maxTimeAt = e.key, s.base+offsets.Offset(e.value)
+	if s.maxTime == unknownTime {
+		if err := s.lastTime(); err != nil {
+			return 0, err
+		}
 	}
 	return s.maxTime, nil
+}
+
+// lastTime takes the greatest timestamp from the last time index entry.
+func (s *segment) lastTime() error {
+	e, ok, err := s.times.last(s)
+	if err != nil {
+		return err
+	}
+	s.maxTime, s.marked = record.NoTimestamp, unknownTime
+	if ok {
+		s.maxTime, s.marked, s.maxTimeAt = e.key, e.key, s.base+offsets.Offset(e.value)
+	}
+	return nil
 }
 
 // doom lets go of the open files; the names are gone or about to go.
@@ -226,6 +251,6 @@ func (s *segment) clearIndexes() error {
 			return err
 		}
 	}
-	s.sinceMark = 0
+	s.sinceMark, s.marked = 0, unknownTime
 	return nil
 }

@@ -17,6 +17,7 @@ const snapshotVersion = 1
 const (
 	snapshotHead  = 2 + 4 + 4
 	snapshotEntry = 8 + 2 + 4 + 8 + 4 + 8 + 4 + 8
+	seenEntry     = 8
 )
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
@@ -25,7 +26,8 @@ var errSnapshot = errors.New("producer snapshot is damaged")
 
 // encodeSnapshot writes the producers in Kafka's format. Kafka keeps the last
 // batch of a producer only; here an entry for each remembered batch follows,
-// oldest first, so that a reader of the same id ends with the youngest.
+// oldest first, so that a reader of the same id ends with the youngest. Behind
+// the entries, where Kafka reads no further, stands when each was last seen.
 func encodeSnapshot(ps *producers) []byte {
 	b := make([]byte, snapshotHead, snapshotHead+len(ps.byID)*snapshotEntry)
 	count := 0
@@ -49,16 +51,20 @@ func encodeSnapshot(ps *producers) []byte {
 			one(produced{last: -1, lastSeq: record.NoSequence}, p.lastTime)
 		}
 	}
+	for _, id := range ps.ids() {
+		b = binary.BigEndian.AppendUint64(b, uint64(ps.byID[id].seen))
+	}
 	binary.BigEndian.PutUint16(b, snapshotVersion)
 	binary.BigEndian.PutUint32(b[6:], uint32(count))
 	binary.BigEndian.PutUint32(b[2:], crc32.Checksum(b[6:], castagnoli))
 	return b
 }
 
-// decodeSnapshot reads a snapshot; seen becomes the time of last activity.
-func decodeSnapshot(b []byte, seen int64) (producers, error) {
+// decodeSnapshot reads a snapshot at a time. Of one that does not say when its
+// producers were last seen, that time is taken.
+func decodeSnapshot(b []byte, now int64) (producers, error) {
 	var ps producers
-	err := walkSnapshot(b, func(id int64, epoch int16, coordinatorEpoch int32, k produced, txnFirst offsets.Offset) {
+	rest, err := walkSnapshot(b, func(id int64, epoch int16, coordinatorEpoch int32, k produced, txnFirst offsets.Offset) {
 		p := ps.byID[id]
 		if p == nil {
 			if ps.byID == nil {
@@ -73,7 +79,7 @@ func decodeSnapshot(b []byte, seen int64) (producers, error) {
 		if p.txnFirst == noTxn && txnFirst != noTxn {
 			ps.open++
 		}
-		p.coordinatorEpoch, p.txnFirst, p.lastTime, p.seen = coordinatorEpoch, txnFirst, k.time, seen
+		p.coordinatorEpoch, p.txnFirst, p.lastTime, p.seen = coordinatorEpoch, txnFirst, k.time, now
 		if k.lastSeq == record.NoSequence {
 			return
 		}
@@ -87,32 +93,43 @@ func decodeSnapshot(b []byte, seen int64) (producers, error) {
 	if err != nil {
 		return producers{}, err
 	}
+	switch ids := ps.ids(); len(rest) {
+	case 0:
+	case len(ids) * seenEntry:
+		for i, id := range ids {
+			ps.byID[id].seen = min(now, int64(binary.BigEndian.Uint64(rest[i*seenEntry:])))
+		}
+	default:
+		return producers{}, fmt.Errorf("%w: %d bytes behind the entries of %d producers", errSnapshot, len(rest), len(ids))
+	}
 	return ps, nil
 }
 
-// walkSnapshot calls fn for each entry of a sound snapshot.
-func walkSnapshot(b []byte, fn func(id int64, epoch int16, coordinatorEpoch int32, k produced, txnFirst offsets.Offset)) error {
+// walkSnapshot calls fn for each entry of a sound snapshot, and returns what
+// follows the entries.
+func walkSnapshot(b []byte, fn func(id int64, epoch int16, coordinatorEpoch int32, k produced, txnFirst offsets.Offset)) (rest []byte, err error) {
 	if len(b) < snapshotHead {
-		return fmt.Errorf("%w: %d bytes", errSnapshot, len(b))
+		return nil, fmt.Errorf("%w: %d bytes", errSnapshot, len(b))
 	}
 	if v := binary.BigEndian.Uint16(b); v != snapshotVersion {
-		return fmt.Errorf("%w: version %d", errSnapshot, v)
+		return nil, fmt.Errorf("%w: version %d", errSnapshot, v)
 	}
 	if want, got := binary.BigEndian.Uint32(b[2:]), crc32.Checksum(b[6:], castagnoli); want != got {
-		return fmt.Errorf("%w: crc %08x, computed %08x", errSnapshot, want, got)
+		return nil, fmt.Errorf("%w: crc %08x, computed %08x", errSnapshot, want, got)
 	}
-	count := int(binary.BigEndian.Uint32(b[6:]))
+	count := int64(binary.BigEndian.Uint32(b[6:]))
 	b = b[snapshotHead:]
-	if len(b) != count*snapshotEntry {
-		return fmt.Errorf("%w: %d bytes for %d entries", errSnapshot, len(b), count)
+	if int64(len(b)) < count*snapshotEntry {
+		return nil, fmt.Errorf("%w: %d bytes for %d entries", errSnapshot, len(b), count)
 	}
-	for ; len(b) > 0; b = b[snapshotEntry:] {
+	for range count {
 		be := binary.BigEndian
 		k := produced{
 			lastSeq: int32(be.Uint32(b[10:])), last: offsets.Offset(be.Uint64(b[14:])),
 			delta: int32(be.Uint32(b[22:])), time: int64(be.Uint64(b[26:])),
 		}
 		fn(int64(be.Uint64(b)), int16(be.Uint16(b[8:])), int32(be.Uint32(b[34:])), k, offsets.Offset(be.Uint64(b[38:])))
+		b = b[snapshotEntry:]
 	}
-	return nil
+	return b, nil
 }

@@ -76,11 +76,8 @@ func (ps *producers) check(b record.Batch, empty bool) (dup *produced, err error
 	if epoch < p.epoch {
 		return nil, fmt.Errorf("%w: producer %d epoch %d, have %d", ErrInvalidProducerEpoch, id, epoch, p.epoch)
 	}
-	want := int32(0)
-	if epoch == p.epoch {
-		if p.n == 0 {
-			return nil, nil
-		}
+	want := int32(0) // also after a marker alone: it began the epoch
+	if epoch == p.epoch && p.n > 0 {
 		want = int32((int64(p.batches[p.n-1].lastSeq) + 1) & 0x7fffffff)
 	}
 	if first != want {

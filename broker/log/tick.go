@@ -170,6 +170,12 @@ func (l *Log) point() (point, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	recovery := max(l.RecoveryPoint(), l.view.start)
+	for i, s := range l.view.segments[:len(l.view.segments)-1] {
+		if !s.indexDone { // its indexes may not survive a power cut
+			recovery = min(recovery, max(l.view.start, l.view.segments[i].base))
+			break
+		}
+	}
 	return point{l.view.start, recovery, len(l.producers.byID) == 0}, l.durable
 }
 
@@ -254,8 +260,7 @@ func (l *Log) close() error {
 	defer l.mu.Unlock()
 	s := l.view.active()
 	err := s.trim()
-	if err == nil && s.size > 0 && !s.indexDone {
-		s.markTime()
+	if err == nil && s.size > 0 && (!s.indexDone || s.index.waits() || s.times.waits()) {
 		err = s.writeIndexes(true)
 	}
 	if err == nil && len(l.producers.byID) > 0 && l.snapped != l.view.end {

@@ -3,6 +3,7 @@ package log
 import (
 	"errors"
 	"io"
+	"slices"
 
 	"sawlog/broker/record"
 	"sawlog/offsets"
@@ -20,14 +21,18 @@ type span struct {
 func (l *Log) spans() (start, end offsets.Offset, out []span, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	v := &l.view
+	v := l.view
 	out = make([]span, len(v.segments))
-	for i, s := range v.segments {
+	for i, s := range slices.Backward(v.segments) { // the active one first, while it is as in view
 		t, err := s.greatest()
 		if err != nil {
 			return 0, 0, nil, err
 		}
 		out[i] = span{s, v.limit(i), v.endOf(i), t}
+		if i%64 == 0 { // appends need not wait until all are looked at
+			l.mu.Unlock()
+			l.mu.Lock()
+		}
 	}
 	return v.start, v.end, out, nil
 }
@@ -130,7 +135,14 @@ func (sp *span) first(ts int64, start, end offsets.Offset) (at offsets.Offset, t
 	if e, ok, err := s.times.floor(s, ts, false); err != nil {
 		return 0, 0, 0, false, err
 	} else if ok {
-		from = max(from, s.base+offsets.Offset(e.value))
+		switch _, err := s.agreesTime(e, sp.limit); {
+		case err == nil:
+			from = max(from, s.base+offsets.Offset(e.value))
+		case errors.Is(err, errIndex), errors.Is(err, record.ErrCorrupt):
+			s.suspect(err.Error())
+		default:
+			return 0, 0, 0, false, err
+		}
 	}
 	err = s.walk(from, sp.limit, func(b header) error {
 		if b.BaseOffset() >= end {
@@ -170,6 +182,12 @@ func (s *segment) walk(from offsets.Offset, limit int64, fn func(b header) error
 	if err != nil || !found {
 		return err
 	}
+	return s.headers(pos, limit, fn)
+}
+
+// headers calls fn for the headers of the batches from a byte on until it
+// returns an error.
+func (s *segment) headers(pos, limit int64, fn func(b header) error) error {
 	f, err := s.open(0)
 	if err != nil {
 		return err

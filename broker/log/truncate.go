@@ -125,7 +125,7 @@ func (s *segment) truncate(pos int64, end offsets.Offset) error {
 	if err := f.Sync(); err != nil {
 		return err
 	}
-	s.size, s.allocated, s.indexDone, s.sinceMark = pos, 0, false, 0
+	s.size, s.allocated, s.indexDone = pos, 0, false
 	if err := s.index.cut(s, func(e entry) bool { return e.value < pos }); err != nil {
 		return err
 	}
@@ -139,22 +139,30 @@ func (s *segment) truncate(pos int64, end offsets.Offset) error {
 // recount finds the greatest timestamp again after the end was cut off: from
 // the last time index entry, and the batches after it.
 func (s *segment) recount() error {
-	s.maxTime = unknownTime
-	if _, err := s.greatest(); err != nil {
+	if err := s.lastTime(); err != nil {
 		return err
 	}
-	from := s.base
-	if e, ok, err := s.index.last(s); err != nil {
+	e, from, err := s.lastMark()
+	if err != nil {
 		return err
-	} else if ok {
-		from = s.base + offsets.Offset(e.key)
 	}
+	s.sinceMark = int(s.size - e.value)
 	return s.walk(from, s.size, func(b header) error {
 		if t := b.MaxTimestamp(); t > s.maxTime {
 			s.maxTime, s.maxTimeAt = t, b.LastOffset()
 		}
 		return nil
 	})
+}
+
+// lastMark is the last index entry and the offset it stands for; without one,
+// the begin of the segment.
+func (s *segment) lastMark() (e entry, from offsets.Offset, err error) {
+	e, ok, err := s.index.last(s)
+	if err != nil || !ok {
+		return entry{}, s.base, err
+	}
+	return e, s.base + offsets.Offset(e.key), nil
 }
 
 // Reset removes all records and starts the log anew at an offset, as a follower
@@ -249,6 +257,11 @@ func (l *Log) deleteBefore(to offsets.Offset) error {
 	n := 0
 	for n < len(l.view.segments)-1 && l.view.segments[n+1].base <= to {
 		n++
+	}
+	if n > 0 {
+		if err := l.keepProducers(l.view.segments[n].base); err != nil {
+			return err
+		}
 	}
 	gone := l.view.segments[:n]
 	l.publish(func(v *view) {
