@@ -13,8 +13,7 @@ import (
 // ApiVersions, versions 0–5. A version above ours is answered with error 35 in
 // the version 0 form, naming the range of ApiVersions itself, so that the client
 // can ask again; the response header has no tagged fields in any version
-// (KIP-511). No feature is finalised: transaction.version and group.version stay
-// unknown to clients until they are served. Version 5 lets a client say which
+// (KIP-511). Features are those of updatefeatures.go (KIP-584). Version 5 lets a client say which
 // node it believes to talk to (KIP-1242).
 
 // apiVersions answers what this broker speaks.
@@ -42,6 +41,11 @@ func (b *Broker) apiVersions(e *wire.Exchange) {
 		for i := range apis {
 			a := &apis[i]
 			m.ApiKeys = append(m.ApiKeys, kmsg.ApiVersionsResponseApiKey{ApiKey: a.key, MinVersion: a.advertisedMin(), MaxVersion: a.max})
+		}
+		m.FinalizedFeaturesEpoch = int64(b.controller.Image().Index)
+		for _, f := range features() {
+			m.SupportedFeatures = append(m.SupportedFeatures, kmsg.ApiVersionsResponseSupportedFeature{Name: f.name, MinVersion: f.level, MaxVersion: f.level})
+			m.FinalizedFeatures = append(m.FinalizedFeatures, kmsg.ApiVersionsResponseFinalizedFeature{Name: f.name, MinVersionLevel: f.level, MaxVersionLevel: f.level})
 		}
 	}
 	e.Reply(m)

@@ -9,21 +9,34 @@ import (
 // ones only when asked for (KIP-1073). Controllers have no endpoint for clients
 // (KIP-919): asking for them is refused.
 
-const brokerEndpoints = 1
+// Kinds of endpoint a client can ask for.
+const (
+	brokerEndpoints     = 1
+	controllerEndpoints = 2
+)
+
+func checkEndpoint(kind int8) error {
+	switch kind {
+	case brokerEndpoints:
+		return nil
+	case controllerEndpoints:
+		return refuse(kerr.MismatchedEndpointType, "The request was sent to an endpoint of type BROKER, but we wanted an endpoint of type CONTROLLER")
+	}
+	return refuse(kerr.UnsupportedEndpointType, "Unsupported endpoint type %d", kind)
+}
 
 func (b *Broker) describeCluster(r *kmsg.DescribeClusterRequest) kmsg.Response {
 	m := r.ResponseKind().(*kmsg.DescribeClusterResponse)
 	m.Default()
 	m.Version = r.Version
-	m.ClusterID = b.clusterID
-	m.ControllerID = int32(b.controller.Leader())
+	m.ControllerID = -1
 	if r.Version >= 1 {
-		m.EndpointType = r.EndpointType
-		if r.EndpointType != brokerEndpoints {
-			m.ErrorCode, m.ErrorMessage = codeAndText(kerr.UnsupportedEndpointType)
+		if err := checkEndpoint(r.EndpointType); err != nil {
+			m.ErrorCode, m.ErrorMessage = codeAndText(err)
 			return m
 		}
 	}
+	m.ClusterID, m.ControllerID = b.clusterID, int32(b.controller.Leader())
 	if r.IncludeClusterAuthorizedOperations {
 		m.ClusterAuthorizedOperations = clusterOperations
 	}

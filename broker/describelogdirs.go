@@ -17,22 +17,23 @@ func (b *Broker) describeLogDirs(r *kmsg.DescribeLogDirsRequest) kmsg.Response {
 	m.Default()
 	m.Version = r.Version
 	dir := kmsg.NewDescribeLogDirsResponseDir()
-	dir.Dir = b.config.Dir
+	dir.Dir = b.dataDirectory()
 	dir.TotalBytes, dir.UsableBytes = b.diskSpace()
 	if r.Topics == nil {
 		for _, meta := range b.controller.Image().Topics() {
-			dir.Topics = b.logSizes(dir.Topics, meta.Name, nil)
+			dir.Topics = b.logSizes(dir.Topics, meta.Name, func(int32) bool { return true })
 		}
 	}
 	for i := range r.Topics {
-		dir.Topics = b.logSizes(dir.Topics, r.Topics[i].Topic, r.Topics[i].Partitions)
+		asked := func(partition int32) bool { return slices.Contains(r.Topics[i].Partitions, partition) }
+		dir.Topics = b.logSizes(dir.Topics, r.Topics[i].Topic, asked)
 	}
 	m.Dirs = append(m.Dirs, dir)
 	return m
 }
 
-// logSizes adds the sizes of a topic's logs; want nil means all.
-func (b *Broker) logSizes(out []kmsg.DescribeLogDirsResponseDirTopic, name string, want []int32) []kmsg.DescribeLogDirsResponseDirTopic {
+// logSizes adds the sizes of a topic's logs.
+func (b *Broker) logSizes(out []kmsg.DescribeLogDirsResponseDirTopic, name string, want func(partition int32) bool) []kmsg.DescribeLogDirsResponseDirTopic {
 	t := b.topics.name([]byte(name))
 	if t == nil {
 		return out
@@ -40,7 +41,7 @@ func (b *Broker) logSizes(out []kmsg.DescribeLogDirsResponseDirTopic, name strin
 	dt := kmsg.NewDescribeLogDirsResponseDirTopic()
 	dt.Topic = name
 	for i, p := range t.partitions {
-		if p == nil || want != nil && !slices.Contains(want, int32(i)) {
+		if p == nil || !want(int32(i)) {
 			continue
 		}
 		part := kmsg.NewDescribeLogDirsResponseDirTopicPartition()

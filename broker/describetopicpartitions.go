@@ -22,28 +22,33 @@ func (b *Broker) describeTopicPartitions(r *kmsg.DescribeTopicPartitionsRequest)
 	m.Default()
 	m.Version = r.Version
 	im := b.controller.Image()
-	left := int(r.ResponsePartitionLimit)
-	if left <= 0 || left > partitionLimit {
-		left = partitionLimit
+	if r.Cursor != nil && !fitsCursor(r) {
+		for i := range r.Topics {
+			out := kmsg.NewDescribeTopicPartitionsResponseTopic()
+			out.Topic, out.ErrorCode = &r.Topics[i].Topic, kerr.InvalidRequest.Code
+			m.Topics = append(m.Topics, out)
+		}
+		return m
 	}
+	left := min(max(int(r.ResponsePartitionLimit), 1), partitionLimit)
 	for _, name := range describedTopics(im, r) {
 		var from int32
 		if r.Cursor != nil && r.Cursor.Topic == name {
-			from = max(r.Cursor.Partition, 0)
+			from = r.Cursor.Partition
 		}
 		t, ok := im.TopicByName(name)
-		if ok && left == 0 {
+		if left == 0 {
 			m.NextCursor = &kmsg.DescribeTopicPartitionsResponseNextCursor{Topic: name, Partition: from}
 			break
 		}
 		out := kmsg.NewDescribeTopicPartitionsResponseTopic()
-		out.Topic = &name
+		out.Topic, out.AuthorizedOperations = &name, topicOperations
 		if !ok {
 			out.ErrorCode = kerr.UnknownTopicOrPartition.Code
 			m.Topics = append(m.Topics, out)
 			continue
 		}
-		out.TopicID, out.IsInternal, out.AuthorizedOperations = t.ID, t.Internal, topicOperations
+		out.TopicID, out.IsInternal = t.ID, t.Internal
 		for int(from) < len(t.Partitions) && left > 0 {
 			out.Partitions = append(out.Partitions, describedPartition(im, &t.Partitions[from]))
 			from++
@@ -56,6 +61,15 @@ func (b *Broker) describeTopicPartitions(r *kmsg.DescribeTopicPartitionsRequest)
 		}
 	}
 	return m
+}
+
+// fitsCursor tells whether a cursor could have come from an answer to the same
+// question.
+func fitsCursor(r *kmsg.DescribeTopicPartitionsRequest) bool {
+	among := len(r.Topics) == 0 || slices.ContainsFunc(r.Topics, func(t kmsg.DescribeTopicPartitionsRequestTopic) bool {
+		return t.Topic == r.Cursor.Topic
+	})
+	return among && r.Cursor.Partition >= 0
 }
 
 // describedTopics are the names asked for, or all, from the cursor on.

@@ -3,6 +3,7 @@ package broker
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 
@@ -77,6 +78,9 @@ func codes() []code {
 		{controller.ErrInvalidFactor, kerr.InvalidReplicationFactor},
 		{controller.ErrInvalidAssignment, kerr.InvalidReplicaAssignment},
 		{controller.ErrInvalidConfig, kerr.InvalidConfig},
+		{controller.ErrUnknownBroker, kerr.BrokerIDNotRegistered},
+		{controller.ErrElectionNotNeeded, kerr.ElectionNotNeeded},
+		{controller.ErrNotEligibleLeader, kerr.EligibleLeadersNotAvailable},
 		{controller.ErrTooLarge, kerr.PolicyViolation},
 		{controller.ErrNotController, kerr.NotController},
 		{controller.ErrUncertain, kerr.RequestTimedOut},
@@ -87,12 +91,30 @@ func codes() []code {
 	}
 }
 
+// refusal is a request answered with an error code and words of its own.
+type refusal struct {
+	code *kerr.Error
+	text string
+}
+
+func (r *refusal) Error() string { return r.text }
+
+func (r *refusal) Unwrap() error { return r.code }
+
+// refuse makes a refusal. The words are Kafka's where its tools show them.
+func refuse(code *kerr.Error, format string, args ...any) error {
+	return &refusal{code, fmt.Sprintf(format, args...)}
+}
+
 // codeAndText is what admin replies carry.
 func codeAndText(err error) (int16, *string) {
 	if err == nil {
 		return 0, nil
 	}
 	text := err.Error()
+	if known, ok := err.(*kerr.Error); ok { // a wrapped one comes with words of its own
+		text = known.Description
+	}
 	return codeOf(err), &text
 }
 

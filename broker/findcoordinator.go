@@ -11,8 +11,9 @@ import (
 
 // FindCoordinator, versions 0–6: the broker that coordinates a group, one key
 // before version 4, many since (KIP-699). The first call makes
-// __consumer_offsets. Transactional ids are refused with
-// TRANSACTIONAL_ID_AUTHORIZATION_FAILED, share groups with INVALID_REQUEST.
+// __consumer_offsets. For a transactional id it is this broker, where
+// InitProducerId refuses it and DescribeTransactions doesn't know it; share
+// groups are refused with INVALID_REQUEST.
 
 const (
 	groupCoordinator       = 0
@@ -27,6 +28,9 @@ func (b *Broker) findCoordinator(r *kmsg.FindCoordinatorRequest) kmsg.Response {
 		c := b.coordinatorOf(r.CoordinatorType, r.CoordinatorKey)
 		m.ErrorCode, m.ErrorMessage = c.ErrorCode, c.ErrorMessage
 		m.NodeID, m.Host, m.Port = c.NodeID, c.Host, c.Port
+		if m.ErrorCode == 0 {
+			m.ErrorMessage = text("NONE") // as Kafka says it
+		}
 		return m
 	}
 	for _, key := range r.CoordinatorKeys {
@@ -43,11 +47,13 @@ func (b *Broker) coordinatorOf(kind int8, key string) kmsg.FindCoordinatorRespon
 	case groupCoordinator:
 		err = b.findGroup(key, &c)
 	case transactionCoordinator:
-		err = kerr.TransactionalIDAuthorizationFailed
+		c.NodeID, c.Host, c.Port = int32(b.nodeID), b.host, b.port
 	default:
 		err = kerr.InvalidRequest
 	}
-	c.ErrorCode, c.ErrorMessage = codeAndText(err)
+	if c.ErrorMessage = text(""); err != nil {
+		c.ErrorCode, c.ErrorMessage = codeAndText(err)
+	}
 	return c
 }
 

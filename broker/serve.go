@@ -42,26 +42,6 @@ func (b *Broker) dispatch(e *wire.Exchange, r kmsg.Request) {
 		e.Reply(b.metadata(r))
 	case *kmsg.ListOffsetsRequest:
 		e.Reply(b.listOffsets(r))
-	case *kmsg.CreateTopicsRequest:
-		e.Reply(b.createTopics(r))
-	case *kmsg.DeleteTopicsRequest:
-		e.Reply(b.deleteTopics(r))
-	case *kmsg.CreatePartitionsRequest:
-		e.Reply(b.createPartitions(r))
-	case *kmsg.DeleteRecordsRequest:
-		e.Reply(b.deleteRecords(r))
-	case *kmsg.DescribeConfigsRequest:
-		e.Reply(b.describeConfigs(r))
-	case *kmsg.AlterConfigsRequest:
-		e.Reply(b.alterConfigs(r))
-	case *kmsg.IncrementalAlterConfigsRequest:
-		e.Reply(b.incrementalAlterConfigs(r))
-	case *kmsg.DescribeClusterRequest:
-		e.Reply(b.describeCluster(r))
-	case *kmsg.DescribeLogDirsRequest:
-		e.Reply(b.describeLogDirs(r))
-	case *kmsg.DescribeTopicPartitionsRequest:
-		e.Reply(b.describeTopicPartitions(r))
 	case *kmsg.OffsetForLeaderEpochRequest:
 		e.Reply(b.offsetForLeaderEpoch(r))
 	case *kmsg.InitProducerIDRequest:
@@ -89,8 +69,84 @@ func (b *Broker) dispatch(e *wire.Exchange, r kmsg.Request) {
 	case *kmsg.DeleteGroupsRequest:
 		b.groups.DeleteGroups(b.ctx, from, r, func(m *kmsg.DeleteGroupsResponse) { e.Reply(m) })
 	default:
-		e.Fail(fmt.Errorf("no handler for key %d", e.Key))
+		m := b.admin(r)
+		if m == nil {
+			e.Fail(fmt.Errorf("no handler for key %d", e.Key))
+			return
+		}
+		e.Reply(m)
 	}
+}
+
+// admin answers what tools and consoles ask; nil for what isn't known.
+func (b *Broker) admin(r kmsg.Request) kmsg.Response {
+	switch r := r.(type) {
+	case *kmsg.SASLHandshakeRequest:
+		return b.saslHandshake(r)
+	case *kmsg.CreateTopicsRequest:
+		return b.createTopics(r)
+	case *kmsg.DeleteTopicsRequest:
+		return b.deleteTopics(r)
+	case *kmsg.DeleteRecordsRequest:
+		return b.deleteRecords(r)
+	case *kmsg.DescribeACLsRequest:
+		return b.describeACLs(r)
+	case *kmsg.CreateACLsRequest:
+		return b.createACLs(r)
+	case *kmsg.DeleteACLsRequest:
+		return b.deleteACLs(r)
+	case *kmsg.DescribeConfigsRequest:
+		return b.describeConfigs(r)
+	case *kmsg.AlterConfigsRequest:
+		return b.alterConfigs(r)
+	case *kmsg.AlterReplicaLogDirsRequest:
+		return b.alterReplicaLogDirs(r)
+	case *kmsg.DescribeLogDirsRequest:
+		return b.describeLogDirs(r)
+	case *kmsg.SASLAuthenticateRequest:
+		return b.saslAuthenticate(r)
+	case *kmsg.CreatePartitionsRequest:
+		return b.createPartitions(r)
+	case *kmsg.CreateDelegationTokenRequest:
+		return b.createDelegationToken(r)
+	case *kmsg.RenewDelegationTokenRequest:
+		return b.renewDelegationToken(r)
+	case *kmsg.ExpireDelegationTokenRequest:
+		return b.expireDelegationToken(r)
+	case *kmsg.DescribeDelegationTokenRequest:
+		return b.describeDelegationToken(r)
+	case *kmsg.ElectLeadersRequest:
+		return b.electLeaders(r)
+	case *kmsg.IncrementalAlterConfigsRequest:
+		return b.incrementalAlterConfigs(r)
+	case *kmsg.AlterPartitionAssignmentsRequest:
+		return b.alterPartitionReassignments(r)
+	case *kmsg.ListPartitionReassignmentsRequest:
+		return b.listPartitionReassignments(r)
+	case *kmsg.DescribeClientQuotasRequest:
+		return b.describeClientQuotas(r)
+	case *kmsg.DescribeUserSCRAMCredentialsRequest:
+		return b.describeUserScramCredentials(r)
+	case *kmsg.DescribeQuorumRequest:
+		return b.describeQuorum(r)
+	case *kmsg.UpdateFeaturesRequest:
+		return b.updateFeatures(r)
+	case *kmsg.DescribeClusterRequest:
+		return b.describeCluster(r)
+	case *kmsg.DescribeProducersRequest:
+		return b.describeProducers(r)
+	case *kmsg.UnregisterBrokerRequest:
+		return b.unregisterBroker(r)
+	case *kmsg.DescribeTransactionsRequest:
+		return b.describeTransactions(r)
+	case *kmsg.ListTransactionsRequest:
+		return b.listTransactions(r)
+	case *kmsg.ListConfigResourcesRequest:
+		return b.listConfigResources(r)
+	case *kmsg.DescribeTopicPartitionsRequest:
+		return b.describeTopicPartitions(r)
+	}
+	return nil
 }
 
 // maxAdminWait bounds how long an admin request may hold its connection.

@@ -26,8 +26,7 @@ const (
 // never is the flexible version of a request that has none.
 const never = math.MaxInt16
 
-// apis is the one version table. What isn't here isn't known to the broker: no
-// transactions, no KIP-848 groups.
+// apis is the one version table. What isn't here is in absentAPIs.
 var apis = [...]api{
 	{key: keyProduce, min: 3, max: 13, flexible: 9, bytes: produceBytes, weight: 1, reuse: true},
 	{key: keyFetch, min: 4, max: 18, flexible: 12, bytes: otherBytes, weight: expansion, reuse: true},
@@ -42,20 +41,42 @@ var apis = [...]api{
 	{key: 14, min: 0, max: 5, flexible: 4, bytes: groupBytes, weight: 4},
 	{key: 15, min: 0, max: 6, flexible: 5, bytes: otherBytes, weight: expansion},
 	{key: 16, min: 0, max: 5, flexible: 3, bytes: otherBytes, weight: expansion},
+	{key: 17, min: 0, max: 1, flexible: never, bytes: 512 << 10, weight: 1},
 	{key: keyApiVersions, min: 0, max: 5, flexible: 3, bytes: 512 << 10, weight: 1},
 	{key: 19, min: 2, max: 7, flexible: 5, bytes: otherBytes, weight: expansion},
 	{key: 20, min: 1, max: 6, flexible: 4, bytes: otherBytes, weight: expansion},
 	{key: 21, min: 0, max: 2, flexible: 2, bytes: otherBytes, weight: expansion},
 	{key: 22, min: 0, max: 5, flexible: 2, bytes: otherBytes, weight: 1},
 	{key: 23, min: 2, max: 4, flexible: 4, bytes: otherBytes, weight: expansion},
+	{key: 29, min: 1, max: 3, flexible: 2, bytes: otherBytes, weight: 1},
+	{key: 30, min: 1, max: 3, flexible: 2, bytes: otherBytes, weight: expansion},
+	{key: 31, min: 1, max: 3, flexible: 2, bytes: otherBytes, weight: expansion},
 	{key: 32, min: 1, max: 4, flexible: 4, bytes: otherBytes, weight: expansion},
 	{key: 33, min: 0, max: 2, flexible: 2, bytes: otherBytes, weight: expansion},
+	{key: 34, min: 1, max: 2, flexible: 2, bytes: otherBytes, weight: expansion},
 	{key: 35, min: 1, max: 5, flexible: 2, bytes: otherBytes, weight: expansion},
+	{key: 36, min: 0, max: 2, flexible: 2, bytes: 512 << 10, weight: 1},
 	{key: 37, min: 0, max: 3, flexible: 2, bytes: otherBytes, weight: expansion},
+	{key: 38, min: 1, max: 3, flexible: 2, bytes: otherBytes, weight: expansion},
+	{key: 39, min: 1, max: 2, flexible: 2, bytes: otherBytes, weight: 1},
+	{key: 40, min: 1, max: 2, flexible: 2, bytes: otherBytes, weight: 1},
+	{key: 41, min: 1, max: 3, flexible: 2, bytes: otherBytes, weight: expansion},
 	{key: 42, min: 0, max: 3, flexible: 2, bytes: otherBytes, weight: expansion},
+	{key: 43, min: 0, max: 2, flexible: 2, bytes: otherBytes, weight: expansion},
 	{key: 44, min: 0, max: 1, flexible: 1, bytes: otherBytes, weight: expansion},
+	{key: 45, min: 0, max: 1, flexible: 0, bytes: otherBytes, weight: expansion},
+	{key: 46, min: 0, max: 0, flexible: 0, bytes: otherBytes, weight: expansion},
 	{key: 47, min: 0, max: 0, flexible: never, bytes: otherBytes, weight: expansion},
+	{key: 48, min: 0, max: 1, flexible: 1, bytes: otherBytes, weight: expansion},
+	{key: 50, min: 0, max: 0, flexible: 0, bytes: otherBytes, weight: expansion},
+	{key: 55, min: 0, max: 2, flexible: 0, bytes: otherBytes, weight: expansion},
+	{key: 57, min: 0, max: 2, flexible: 0, bytes: otherBytes, weight: expansion},
 	{key: 60, min: 0, max: 2, flexible: 0, bytes: otherBytes, weight: 1},
+	{key: 61, min: 0, max: 0, flexible: 0, bytes: otherBytes, weight: expansion},
+	{key: 64, min: 0, max: 0, flexible: 0, bytes: otherBytes, weight: 1},
+	{key: 65, min: 0, max: 0, flexible: 0, bytes: otherBytes, weight: expansion},
+	{key: 66, min: 0, max: 2, flexible: 0, bytes: otherBytes, weight: expansion},
+	{key: 74, min: 0, max: 1, flexible: 0, bytes: otherBytes, weight: expansion},
 	{key: 75, min: 0, max: 0, flexible: 0, bytes: otherBytes, weight: expansion},
 }
 

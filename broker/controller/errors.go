@@ -1,6 +1,9 @@
 package controller
 
-import "errors"
+import (
+	"errors"
+	"fmt"
+)
 
 // What callers branch on. Each is wrapped with the names and numbers of the case.
 var (
@@ -32,3 +35,18 @@ var (
 	ErrUncertain = errors.New("outcome unknown")
 	ErrClosed    = errors.New("controller closed")
 )
+
+// refused is a request that can't be carried out: a kind for callers to branch
+// on, and Kafka's words, which its clients show to people.
+type refused struct {
+	kind error
+	text string
+}
+
+func (r *refused) Error() string { return r.text }
+
+func (r *refused) Unwrap() error { return r.kind }
+
+func refuse(kind error, format string, args ...any) error {
+	return &refused{kind, fmt.Sprintf(format, args...)}
+}

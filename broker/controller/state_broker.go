@@ -94,7 +94,7 @@ func (im *Image) unregister(id offsets.BrokerID) (decision, error) {
 	b, ok := im.Broker(id)
 	switch l := im.load[id]; {
 	case !ok:
-		return decision{}, fmt.Errorf("%w: %d", ErrUnknownBroker, id)
+		return decision{}, refuse(ErrUnknownBroker, "Broker ID %d is not currently registered", id)
 	case !b.Fenced:
 		return decision{}, fmt.Errorf("%w: broker %d is in service", ErrDuplicateBroker, id)
 	case l.Replicas > 0:

@@ -81,7 +81,7 @@ func (im *Image) configs(r Resource) (map[string]string, error) {
 		if t, ok := im.byName.get(r.Name); ok {
 			return t.Configs, nil
 		}
-		return nil, fmt.Errorf("%w: %q", ErrUnknownTopic, r.Name)
+		return nil, refuse(ErrUnknownTopic, "The topic '%s' does not exist.", r.Name)
 	case BrokerResource:
 		if r.Name == "" {
 			return im.BrokerConfig, nil

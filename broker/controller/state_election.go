@@ -131,16 +131,16 @@ func (im *Image) repair(s settings) (decision, error) {
 func (im *Image) electLeader(s settings, kind ElectionKind, tp offsets.TopicPartition) (decision, error) {
 	t, ok := im.byName.get(tp.Topic)
 	if !ok {
-		return decision{}, fmt.Errorf("%w: %q", ErrUnknownTopic, tp.Topic)
+		return decision{}, refuse(ErrUnknownTopic, "No such topic as %s", tp.Topic)
 	}
 	p, ok := im.Partition(t.ID, tp.Partition)
 	if !ok {
-		return decision{}, fmt.Errorf("%w: %v", ErrUnknownPartition, tp)
+		return decision{}, refuse(ErrUnknownPartition, "No such partition as %s-%d", tp.Topic, tp.Partition)
 	}
 	next := *p
 	switch {
 	case kind == Preferred && p.Leader == p.Replicas[0], kind == Unclean && p.Leader != offsets.NoBroker:
-		return decision{}, fmt.Errorf("%w: broker %d leads %v", ErrElectionNotNeeded, p.Leader, tp)
+		return decision{}, refuse(ErrElectionNotNeeded, "Leader election not needed for topic partition.")
 	case kind == Preferred:
 		if next.Leader = p.Replicas[0]; !p.inSync(next.Leader) || !im.usable(next.Leader) {
 			return decision{}, fmt.Errorf("%w: broker %d is not in sync with %v or not in service", ErrNotEligibleLeader, next.Leader, tp)

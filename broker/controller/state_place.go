@@ -22,7 +22,7 @@ import (
 // the others don't suffice, and never as leaders.
 func (im *Image) place(present []Partition, count, factor int) ([][]offsets.BrokerID, error) {
 	if factor < 1 || factor > len(im.Brokers) {
-		return nil, fmt.Errorf("%w: %d with %d brokers", ErrInvalidFactor, factor, len(im.Brokers))
+		return nil, refuse(ErrInvalidFactor, "Unable to replicate the partition %d time(s): The target replication factor of %d cannot be reached because only %d broker(s) are registered.", factor, factor, len(im.Brokers))
 	}
 	sites := make([]site, len(im.Brokers))
 	for i := range im.Brokers {
@@ -116,19 +116,31 @@ func (s *site) neighbours(chosen []*site) (n int) {
 // service.
 func (im *Image) checkAssignment(assignment [][]offsets.BrokerID, factor int) error {
 	for i, replicas := range assignment {
-		if len(replicas) == 0 || len(replicas) != factor {
-			return fmt.Errorf("%w: partition %d of the request has %d replicas, want %d", ErrInvalidAssignment, i, len(replicas), factor)
+		if err := im.CheckReplicas(replicas); err != nil {
+			return err
 		}
-		for j, id := range replicas {
-			if slices.Contains(replicas[:j], id) {
-				return fmt.Errorf("%w: partition %d of the request has broker %d twice", ErrInvalidAssignment, i, id)
-			}
-			if _, ok := im.Broker(id); !ok {
-				return fmt.Errorf("%w: partition %d of the request has broker %d, which is not registered", ErrInvalidAssignment, i, id)
-			}
+		if len(replicas) != factor {
+			return refuse(ErrInvalidAssignment, "The manual partition assignment includes a partition with %d replica(s), but this is not consistent with previous partitions, which have %d replica(s).", len(replicas), factor)
 		}
 		if !slices.ContainsFunc(replicas, im.usable) {
 			return fmt.Errorf("%w: partition %d of the request has no broker in service", ErrInvalidAssignment, i)
+		}
+	}
+	return nil
+}
+
+// CheckReplicas tells whether a partition could have these replicas: one at
+// least, registered brokers, none twice.
+func (im *Image) CheckReplicas(replicas []offsets.BrokerID) error {
+	if len(replicas) == 0 {
+		return refuse(ErrInvalidAssignment, "The manual partition assignment includes an empty replica list.")
+	}
+	for i, id := range replicas {
+		if slices.Contains(replicas[:i], id) {
+			return refuse(ErrInvalidAssignment, "The manual partition assignment includes the broker %d more than once.", id)
+		}
+		if _, ok := im.Broker(id); !ok {
+			return refuse(ErrInvalidAssignment, "The manual partition assignment includes broker %d, but no such broker is registered.", id)
 		}
 	}
 	return nil

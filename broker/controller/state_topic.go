@@ -30,15 +30,20 @@ type settings struct {
 
 // CheckTopicName tells whether a name may be a topic's.
 func CheckTopicName(name string) error {
+	invalid := func(format string, args ...any) error {
+		return refuse(ErrInvalidTopic, "Topic name is invalid: "+format, args...)
+	}
 	switch {
-	case name == "" || name == "." || name == "..":
-		return fmt.Errorf("%w: %q", ErrInvalidTopic, name)
+	case name == "":
+		return invalid("the empty string is not allowed")
+	case name == "." || name == "..":
+		return invalid("'%s' is not allowed", name)
 	case len(name) > maxTopicName:
-		return fmt.Errorf("%w: %d characters, at most %d", ErrInvalidTopic, len(name), maxTopicName)
+		return invalid("the length of '%s' is longer than the max allowed length %d", name, maxTopicName)
 	}
 	for _, c := range []byte(name) {
 		if !validNameByte(c) {
-			return fmt.Errorf("%w: %q has %q; only letters, digits, '.', '_' and '-' may be used", ErrInvalidTopic, name, c)
+			return invalid("'%s' contains one or more characters other than ASCII alphanumerics, '.', '_' and '-'", name)
 		}
 	}
 	return nil
@@ -54,11 +59,11 @@ func (im *Image) createTopic(s settings, t NewTopic, id offsets.TopicID) (decisi
 		return decision{}, err
 	}
 	if _, ok := im.byName.get(t.Name); ok {
-		return decision{}, fmt.Errorf("%w: %q", ErrTopicExists, t.Name)
+		return decision{}, refuse(ErrTopicExists, "Topic '%s' already exists.", t.Name)
 	}
 	if folded, ok := foldName(t.Name); ok {
 		if other, taken := im.collisions.get(folded); taken {
-			return decision{}, fmt.Errorf("%w: %q collides with %q: '.' and '_' are alike in metric names", ErrInvalidTopic, t.Name, other)
+			return decision{}, refuse(ErrInvalidTopic, "Topic '%s' collides with existing topic: %s", t.Name, other)
 		}
 	}
 	resource := Resource{TopicResource, t.Name}
@@ -92,16 +97,19 @@ func (im *Image) assign(s settings, t NewTopic) ([][]offsets.BrokerID, error) {
 		return t.Assignment, im.checkAssignment(t.Assignment, len(t.Assignment[0]))
 	}
 	count, factor := int(t.Partitions), int(t.ReplicationFactor)
+	switch {
+	case factor < -1 || factor == 0:
+		return nil, refuse(ErrInvalidFactor, "Replication factor must be larger than 0, or -1 to use the default value.")
+	case count < -1 || count == 0:
+		return nil, refuse(ErrInvalidPartitions, "Number of partitions was set to an invalid non-positive value.")
+	}
 	if count == -1 {
 		count = s.number(im, nil, "num.partitions", 1)
 	}
 	if factor == -1 {
 		factor = s.number(im, nil, "default.replication.factor", max(1, min(3, len(im.Brokers))))
 	}
-	switch {
-	case count < 1:
-		return nil, fmt.Errorf("%w: %d", ErrInvalidPartitions, count)
-	case count > maxEntryRecords:
+	if count > maxEntryRecords {
 		return nil, fmt.Errorf("%w: %d partitions at once, at most %d; the topic can be grown afterwards", ErrTooLarge, count, maxEntryRecords)
 	}
 	return im.place(nil, count, factor)
@@ -120,17 +128,19 @@ func (im *Image) deleteTopic(id offsets.TopicID) (decision, error) {
 func (im *Image) growTopic(name string, total int32, assignment [][]offsets.BrokerID) (decision, error) {
 	t, ok := im.byName.get(name)
 	if !ok {
-		return decision{}, fmt.Errorf("%w: %q", ErrUnknownTopic, name)
+		return decision{}, refuse(ErrUnknownTopic, "The topic '%s' does not exist.", name)
 	}
 	have := len(t.Partitions)
 	more, factor := int(total)-have, len(t.Partitions[0].Replicas)
 	switch {
-	case more <= 0:
-		return decision{}, fmt.Errorf("%w: topic %q has %d, %d asked for; partitions can only be added", ErrInvalidPartitions, name, have, total)
+	case more == 0:
+		return decision{}, refuse(ErrInvalidPartitions, "Topic already has %d partition(s).", have)
+	case more < 0:
+		return decision{}, refuse(ErrInvalidPartitions, "The topic %s currently has %d partition(s); %d would not be an increase.", name, have, total)
 	case more > maxEntryRecords:
 		return decision{}, fmt.Errorf("%w: %d partitions at once, at most %d", ErrTooLarge, more, maxEntryRecords)
 	case assignment != nil && len(assignment) != more:
-		return decision{}, fmt.Errorf("%w: %d partitions assigned, %d added", ErrInvalidAssignment, len(assignment), more)
+		return decision{}, refuse(ErrInvalidAssignment, "Attempted to add %d additional partition(s), but only %d assignment(s) were specified.", more, len(assignment))
 	}
 	var err error
 	if assignment == nil {
@@ -188,7 +198,7 @@ func (s settings) checkConfigs(r Resource, configs map[string]string) error {
 		return nil
 	}
 	if err := s.check(r, configs); err != nil {
-		return fmt.Errorf("%w: %w", ErrInvalidConfig, err)
+		return refuse(ErrInvalidConfig, "%s", err)
 	}
 	return nil
 }

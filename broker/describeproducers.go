@@ -1,0 +1,56 @@
+package broker
+
+import (
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"sawlog/broker/controller"
+	"sawlog/offsets"
+)
+
+// DescribeProducers, version 0 (KIP-664): the producers whose state a
+// partition's leader keeps. There are no transactions, so none is ever open.
+
+func (b *Broker) describeProducers(r *kmsg.DescribeProducersRequest) kmsg.Response {
+	m := r.ResponseKind().(*kmsg.DescribeProducersResponse)
+	m.Default()
+	m.Version = r.Version
+	for i := range r.Topics {
+		out := kmsg.NewDescribeProducersResponseTopic()
+		out.Topic = r.Topics[i].Topic
+		t := b.topics.name([]byte(out.Topic))
+		for _, partition := range r.Topics[i].Partitions {
+			part := kmsg.NewDescribeProducersResponseTopicPartition()
+			part.Partition = partition
+			err := controller.CheckTopicName(out.Topic)
+			if err == nil && t == nil {
+				err = kerr.UnknownTopicOrPartition
+			}
+			part.ErrorCode, part.ErrorMessage = codeAndText(err)
+			if err == nil {
+				part.ErrorCode = describedProducers(t, &part)
+			}
+			out.Partitions = append(out.Partitions, part)
+		}
+		m.Topics = append(m.Topics, out)
+	}
+	return m
+}
+
+func describedProducers(t *topic, part *kmsg.DescribeProducersResponseTopicPartition) int16 {
+	p, err := hosted(t, part.Partition)
+	if err == nil {
+		_, err = p.Check(offsets.NoEpoch)
+	}
+	if err != nil {
+		return codeOf(err)
+	}
+	for _, known := range p.Log().Producers() {
+		active := kmsg.NewDescribeProducersResponseTopicPartitionActiveProducer()
+		active.ProducerID, active.ProducerEpoch = known.ID, int32(known.Epoch)
+		active.LastSequence, active.LastTimestamp = known.LastSequence, known.LastTimestamp
+		active.CoordinatorEpoch, active.CurrentTxnStartOffset = known.CoordinatorEpoch, int64(known.TxnStart)
+		part.ActiveProducers = append(part.ActiveProducers, active)
+	}
+	return 0
+}

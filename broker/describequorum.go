@@ -1,0 +1,80 @@
+package broker
+
+import (
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"sawlog/broker/controller"
+)
+
+// DescribeQuorum, versions 0–2 (KIP-595, KIP-836, KIP-853): the voters on the
+// metadata as the active controller sees them: its Raft term is the leader's
+// epoch, offsets are Raft indexes. Since version 2 with directory ids and the
+// nodes; their listeners stay empty, as no client can reach a controller.
+
+// metadataTopic is the name Kafka's tools know the metadata log by.
+const metadataTopic = "__cluster_metadata"
+
+func (b *Broker) describeQuorum(r *kmsg.DescribeQuorumRequest) kmsg.Response {
+	m := r.ResponseKind().(*kmsg.DescribeQuorumResponse)
+	m.Default()
+	m.Version = r.Version
+	q, err := b.controller.Quorum()
+	if err == nil && q.Leader != b.nodeID {
+		err = kerr.NotLeaderForPartition
+	}
+	m.ErrorMessage = text("")
+	if err != nil {
+		m.ErrorCode, m.ErrorMessage = codeAndText(err)
+		return m
+	}
+	for i := range r.Topics {
+		out := kmsg.NewDescribeQuorumResponseTopic()
+		out.Topic = r.Topics[i].Topic
+		for _, ask := range r.Topics[i].Partitions {
+			part := kmsg.NewDescribeQuorumResponseTopicPartition()
+			part.Partition, part.ErrorMessage = ask.Partition, text("")
+			if out.Topic != metadataTopic || ask.Partition != 0 {
+				part.ErrorCode, part.ErrorMessage = codeAndText(kerr.UnknownTopicOrPartition)
+			} else {
+				b.describedQuorum(&part, &q)
+				m.Nodes = quorumNodes(&q)
+			}
+			out.Partitions = append(out.Partitions, part)
+		}
+		m.Topics = append(m.Topics, out)
+	}
+	return m
+}
+
+// describedQuorum fills in the metadata partition. Of other nodes it tells no
+// position: the leader alone keeps that, inside Raft.
+func (b *Broker) describedQuorum(part *kmsg.DescribeQuorumResponseTopicPartition, q *controller.Quorum) {
+	part.LeaderID, part.LeaderEpoch, part.HighWatermark = int32(q.Leader), int32(q.Term), q.HighWatermark
+	states := func(members []controller.QuorumMember) (out []kmsg.DescribeQuorumResponseTopicPartitionReplicaState) {
+		for _, member := range members {
+			s := kmsg.NewDescribeQuorumResponseTopicPartitionReplicaState()
+			s.ReplicaID, s.ReplicaDirectoryID, s.LogEndOffset = int32(member.ID), member.Directory, -1
+			if member.ID == q.Leader {
+				s.LogEndOffset, s.LastFetchTimestamp = q.End, nowMilli()
+				s.LastCaughtUpTimestamp = s.LastFetchTimestamp
+			}
+			out = append(out, s)
+		}
+		return out
+	}
+	part.CurrentVoters, part.Observers = states(q.Voters), states(q.Observers)
+}
+
+func quorumNodes(q *controller.Quorum) []kmsg.DescribeQuorumResponseNode {
+	nodes := make([]kmsg.DescribeQuorumResponseNode, 0, len(q.Voters))
+	for _, v := range q.Voters {
+		node := kmsg.NewDescribeQuorumResponseNode()
+		node.NodeID = int32(v.ID)
+		nodes = append(nodes, node)
+	}
+	return nodes
+}
+
+// text is a string that may be absent, and isn't.
+func text(s string) *string { return &s }

@@ -1,0 +1,35 @@
+package broker
+
+import (
+	"slices"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// DescribeUserScramCredentials, version 0 (KIP-554): nobody has any.
+
+func (b *Broker) describeUserScramCredentials(r *kmsg.DescribeUserSCRAMCredentialsRequest) kmsg.Response {
+	m := r.ResponseKind().(*kmsg.DescribeUserSCRAMCredentialsResponse)
+	m.Default()
+	m.Version = r.Version
+	m.ErrorMessage = text("")
+	count := map[string]int{}
+	for _, u := range r.Users {
+		count[u.Name]++
+	}
+	for _, u := range r.Users {
+		err := refuse(kerr.ResourceNotFound, "Attempt to describe a user credential that does not exist: %s", u.Name)
+		if count[u.Name] > 1 {
+			err = refuse(kerr.DuplicateResource, "Cannot describe SCRAM credentials for the same user twice in a single request: %s", u.Name)
+		}
+		if slices.ContainsFunc(m.Results, func(have kmsg.DescribeUserSCRAMCredentialsResponseResult) bool { return have.User == u.Name }) {
+			continue
+		}
+		out := kmsg.NewDescribeUserSCRAMCredentialsResponseResult()
+		out.User = u.Name
+		out.ErrorCode, out.ErrorMessage = codeAndText(err)
+		m.Results = append(m.Results, out)
+	}
+	return m
+}

@@ -1,0 +1,21 @@
+package broker
+
+import (
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"sawlog/offsets"
+)
+
+// UnregisterBroker, version 0 (KIP-500): forgets a broker that is gone for good.
+// One that serves, or that partitions are still placed on, is kept, which Kafka
+// leaves to the caller's care.
+
+func (b *Broker) unregisterBroker(r *kmsg.UnregisterBrokerRequest) kmsg.Response {
+	m := r.ResponseKind().(*kmsg.UnregisterBrokerResponse)
+	m.Default()
+	m.Version = r.Version
+	ctx, cancel := b.adminContext(0)
+	defer cancel()
+	m.ErrorCode, m.ErrorMessage = codeAndText(b.controller.UnregisterBroker(ctx, offsets.BrokerID(r.BrokerID)))
+	return m
+}
