@@ -16,7 +16,7 @@ import (
 	"sawlog/offsets"
 )
 
-var rewrite = flag.Bool("rewrite", false, "write the golden files anew")
+var rewriteGolden = flag.Bool("rewrite", false, "write the golden files anew")
 
 // goldenDisk makes a directory with one of everything.
 func goldenDisk(t *testing.T) *vfs.Mem {
@@ -72,7 +72,7 @@ func TestGolden(t *testing.T) {
 		must(t, err)
 		fmt.Fprintf(&w, "\n%s", hex.Dump(b))
 		golden := filepath.Join("testdata", path.Base(name)+".golden")
-		if *rewrite {
+		if *rewriteGolden {
 			must(t, os.WriteFile(golden, []byte(w.String()), 0o644))
 		}
 		want, err := os.ReadFile(golden)

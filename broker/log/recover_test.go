@@ -428,3 +428,43 @@ func TestReset(t *testing.T) {
 		t.Fatalf("after restart: %d..%d epoch %d", l.Start(), l.End(), l.Epoch())
 	}
 }
+
+// TestBatchesInRecords: records that hold batches, as an archive of segments
+// does, are never taken for batches of the log.
+func TestBatchesInRecords(t *testing.T) {
+	inner := batch(t, 0, 3)
+	inner.Stamp(1_000_000, 4)
+	near := batch(t, 0, 3)
+	near.Stamp(102, 4)
+	for name, value := range map[string][]byte{
+		"far":             bytes.Repeat(inner, 3),
+		"near":            bytes.Repeat(near, 3),
+		"to the last one": append(bytes.Repeat([]byte("x"), 200), inner...),
+	} {
+		for _, how := range []string{"bent", "torn"} {
+			t.Run(name+", "+how, func(t *testing.T) {
+				fs, _, l := onMem(t, DefaultConfig())
+				fill(t, l, 100)
+				size := l.look().size
+				w := record.NewBuilder(record.None, 0)
+				w.Append(record.Record{Timestamp: testNow, Value: value})
+				outer, err := w.Batch()
+				must(t, err)
+				appendOne(t, l, outer)
+				crashed := fs.CrashClone(nil)
+				change(t, crashed, l.file(offsetName(0, logSuffix)), func(b []byte) []byte {
+					if how == "bent" {
+						b[len(b)-1] ^= 1
+						return b
+					}
+					return b[:len(b)-3]
+				})
+				d, l := reopen(t, crashed)
+				if l.End() != 100 || len(l.Damage()) != 0 || l.look().size != size {
+					t.Fatalf("end %d, damage %+v", l.End(), l.Damage())
+				}
+				must(t, d.Close())
+			})
+		}
+	}
+}

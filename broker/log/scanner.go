@@ -108,28 +108,93 @@ func (s *scanner) batch(pos int64) (record.Batch, error) {
 	return record.Batch(b), err
 }
 
-// resync looks for the next whole batch after pos whose offsets are not below
-// floor, byte by byte.
+// resync looks for the next whole batch after the bad one at pos whose offsets
+// are not below floor.
+//
+// The bad one's own length is tried first: where only its records are bent, the
+// next batch begins behind it, and nothing inside of it may be taken for one,
+// for records may hold batches themselves (an archive of segments does). Else
+// every byte may be the begin of a batch. One is believed when it goes on where
+// the bad one ends, by its header; where that is bent too, when no more offsets
+// are missing than the lost bytes may have held; or when batches follow it to
+// the very end, as in a compacted log with wide gaps.
 func (s *scanner) resync(pos int64, floor offsets.Offset) (next int64, ok bool, err error) {
+	head, err := s.header(pos)
+	if err == nil && head.BaseOffset() >= floor {
+		end := pos + int64(head.Size())
+		if _, ok, err := s.sound(end, floor); ok || err != nil || end == s.limit {
+			return end, ok, err
+		}
+	}
+	if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, record.ErrCorrupt) {
+		return 0, false, err
+	}
+	expected := s.following(pos, floor)
 	for at := pos + 1; at+record.HeaderSize <= s.limit; at++ {
-		b, err := s.window(at, record.HeaderSize)
+		b, ok, err := s.sound(at, floor)
 		if err != nil {
 			return 0, false, err
 		}
-		size, err := record.PeekSize(b)
-		head := record.Batch(b)
-		if err != nil || at+int64(size) > s.limit || head.BaseOffset() < floor || head.LastOffsetDelta() < 0 {
+		if !ok {
 			continue
 		}
-		whole, err := s.window(at, size)
-		if err != nil {
-			return 0, false, err
+		near := b.BaseOffset() == expected
+		if expected < 0 {
+			near = int64(b.BaseOffset()-floor) <= offsetsPerByte*(at-pos)
 		}
-		if record.Batch(whole).CheckCRC() == nil {
+		if near || s.unbroken(at) {
 			return at, true, nil
 		}
 	}
 	return 0, false, nil
+}
+
+// following is the offset after the batch whose header is at pos, however long
+// it claims to be, or -1 when that is no header of a batch of offset floor.
+func (s *scanner) following(pos int64, floor offsets.Offset) offsets.Offset {
+	b, err := s.window(pos, record.HeaderSize)
+	if head := record.Batch(b); err == nil && head.Magic() == 2 && head.BaseOffset() == floor && head.LastOffsetDelta() == head.Count()-1 && head.Count() > 0 {
+		return head.LastOffset() + 1
+	}
+	return -1
+}
+
+// offsetsPerByte is more than any codec packs into a byte.
+const offsetsPerByte = 256
+
+// sound returns the whole batch at a byte when its CRC is right and its offsets
+// are not below floor.
+func (s *scanner) sound(at int64, floor offsets.Offset) (record.Batch, bool, error) {
+	if at+record.HeaderSize > s.limit {
+		return nil, false, nil
+	}
+	b, err := s.window(at, record.HeaderSize)
+	if err != nil {
+		return nil, false, err
+	}
+	size, err := record.PeekSize(b)
+	head := record.Batch(b)
+	if err != nil || at+int64(size) > s.limit || head.BaseOffset() < floor || head.LastOffsetDelta() < 0 {
+		return nil, false, nil
+	}
+	whole, err := s.window(at, size)
+	if err != nil {
+		return nil, false, err
+	}
+	return record.Batch(whole), record.Batch(whole).CheckCRC() == nil, nil
+}
+
+// unbroken tells whether from a batch on header follows header to the end.
+func (s *scanner) unbroken(at int64) bool {
+	for next := offsets.Offset(0); at < s.limit; {
+		head, err := s.header(at)
+		if err != nil || head.BaseOffset() < next {
+			return false
+		}
+		next = head.LastOffset() + 1
+		at += int64(head.Size())
+	}
+	return true
 }
 
 func allZero(b []byte) bool {

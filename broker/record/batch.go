@@ -96,6 +96,9 @@ func (b Batch) Epoch() offsets.Epoch {
 	return offsets.Epoch(binary.BigEndian.Uint32(b[posEpoch:]))
 }
 
+// Magic is the version of the format; 2 where it is a batch.
+func (b Batch) Magic() byte { return b[posMagic] }
+
 // CRC is the checksum the batch carries.
 func (b Batch) CRC() uint32 { return binary.BigEndian.Uint32(b[posCRC:]) }
 
