@@ -278,7 +278,7 @@ func (l *Log) rollFor(n int64, end offsets.Offset, c *Config, now int64) error {
 	if s.size == 0 {
 		return nil
 	}
-	old := c.SegmentMs > 0 && now > 0 && now-s.age(now) >= c.SegmentMs
+	old := c.SegmentMs > 0 && now > 0 && now-s.age(now) >= c.rollMs()
 	if !old && s.size+n <= c.SegmentBytes && end-s.base <= math.MaxInt32 {
 		return nil
 	}

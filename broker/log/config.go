@@ -32,11 +32,20 @@ type Config struct {
 	// 1 and 0 sync before Append returns. Default: never (flush.messages,
 	// flush.ms).
 	FlushMessages, FlushMs int64
-	// Compact and Delete are cleanup.policy; default Delete alone. A log that
-	// is only compacted is kept whole.
+	// Compact and Delete are cleanup.policy; default Delete alone.
 	Compact, Delete bool
-	// MinCompactionLagMs and DeleteRetentionMs are carried for compaction.
-	MinCompactionLagMs, DeleteRetentionMs int64
+	// MinCleanableRatio is the share of a log's bytes not yet compacted above
+	// which it is compacted; default 0.5 (min.cleanable.dirty.ratio).
+	MinCleanableRatio float64
+	// MinCompactionLagMs keeps younger records from compaction; default 0
+	// (min.compaction.lag.ms).
+	MinCompactionLagMs int64
+	// MaxCompactionLagMs has older records compacted however few they are;
+	// default never (max.compaction.lag.ms).
+	MaxCompactionLagMs int64
+	// DeleteRetentionMs is how long compaction keeps tombstones once it has
+	// met them; default 1 day (delete.retention.ms).
+	DeleteRetentionMs int64
 	// LogAppendTime stamps batches with the broker's time
 	// (message.timestamp.type).
 	LogAppendTime bool
@@ -54,12 +63,25 @@ func DefaultConfig() Config {
 		IndexInterval: 4096, MaxBatchBytes: 1<<20 + 12,
 		FlushMessages: math.MaxInt64, FlushMs: math.MaxInt64,
 		Delete: true, DeleteRetentionMs: 24 * 60 * 60 * 1000,
+		MinCleanableRatio: 0.5, MaxCompactionLagMs: math.MaxInt64,
 		Codec: "producer",
 	}
 }
 
 // flushNow tells whether an append must be synced before it is acknowledged.
 func (c *Config) flushNow() bool { return c.FlushMessages <= 1 || c.FlushMs <= 0 }
+
+// lagging tells whether max.compaction.lag.ms asks for anything.
+func (c *Config) lagging() bool { return c.Compact && c.MaxCompactionLagMs < math.MaxInt64 }
+
+// rollMs is the age at which a segment ends: of a compacted log also that at
+// which its records must be compacted, which active segments are not (KIP-354).
+func (c *Config) rollMs() int64 {
+	if c.lagging() && c.MaxCompactionLagMs > 0 {
+		return min(c.SegmentMs, c.MaxCompactionLagMs)
+	}
+	return c.SegmentMs
+}
 
 // DiskConfig is the setting of one data directory.
 type DiskConfig struct {
@@ -77,12 +99,22 @@ type DiskConfig struct {
 	ProducerExpiry time.Duration
 	// StrayDelay is how long folders put aside are kept; default 7 days.
 	StrayDelay time.Duration
-	// Hold names the first offset of a log that retention must keep, or
+	// Hold names the first offset of a log that retention must keep and
+	// compaction must leave as it is, since a load job has yet to read it, or
 	// NoHold; nil holds nothing.
 	Hold func(*Log) offsets.Offset
+	// Committed names the offset of a log below which compaction may go: what
+	// is above may yet be truncated, or aborted. Nil is the end of the log.
+	Committed func(*Log) offsets.Offset
+	// CleanMemory bounds the map of keys of compaction in bytes, 24 a key;
+	// default 128 MiB (log.cleaner.dedupe.buffer.size).
+	CleanMemory int64
+	// CleanBytesPerSecond bounds what compaction reads and writes; default 0
+	// is no bound (log.cleaner.io.max.bytes.per.second).
+	CleanBytesPerSecond int64
 }
 
-// NoHold lets retention delete every closed segment.
+// NoHold lets retention delete, and compaction change, every closed segment.
 const NoHold = offsets.Offset(math.MaxInt64)
 
 func (c *DiskConfig) fill() {
@@ -103,5 +135,8 @@ func (c *DiskConfig) fill() {
 	}
 	if c.StrayDelay <= 0 {
 		c.StrayDelay = 7 * 24 * time.Hour
+	}
+	if c.CleanMemory <= 0 {
+		c.CleanMemory = 128 << 20
 	}
 }

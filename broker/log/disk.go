@@ -27,6 +27,8 @@ type Disk struct {
 
 	journal *journal
 	flusher *flusher
+	cleaned *cleanPoints
+	cleaner *cleaner
 
 	previous running // how the run before this one ended
 	firstRun bool
@@ -72,6 +74,7 @@ func OpenDisk(fs vfs.FS, dir string, c DiskConfig) (*Disk, error) {
 		return nil, fmt.Errorf("data directory %s: %w", dir, errors.Join(err, lock.Close()))
 	}
 	d.flusher = startFlusher()
+	d.cleaner = startCleaner(d)
 	return d, nil
 }
 
@@ -119,6 +122,13 @@ func (d *Disk) start() error {
 	}
 	if err := d.discover(at.points); err != nil {
 		return err
+	}
+	var lost error
+	if d.cleaned, lost, err = readCleanPoints(d.fs, d.dir); err != nil {
+		return err
+	}
+	if lost != nil {
+		d.config.Logger.Error("compaction points are not readable; logs are compacted anew", "err", lost)
 	}
 	return d.loadAll(at)
 }
@@ -321,6 +331,9 @@ func (d *Disk) Create(tp offsets.TopicPartition, id offsets.TopicID, c Config) (
 	}
 	l.view = view{segments: []*segment{newSegment(l, 0)}}
 	// The directory may have held this very partition before.
+	if err := d.cleaned.lower(l.key(), 0); err != nil {
+		return nil, err
+	}
 	err = d.journal.write(false, journalEntry{journalEnd, l.key(), 0, 0}, journalEntry{journalStart, l.key(), 0, 0})
 	if err != nil {
 		return nil, err
@@ -436,6 +449,7 @@ func (d *Disk) fail(err error) {
 // Close flushes all logs and leaves the mark of a clean stop. Regions in flight
 // stay readable.
 func (d *Disk) Close() error {
+	d.cleaner.close()
 	d.flusher.close()
 	err := closeAll(d.Logs())
 	if err == nil && !d.failed.Load() {

@@ -41,6 +41,7 @@ type found struct {
 	indexes   map[offsets.Offset]int64 // size of .index
 	times     map[offsets.Offset]int64 // size of .timeindex
 	snapshots []offsets.Offset         // ascending
+	staged    []string                 // files of compaction
 }
 
 // indexed tells whether a closed segment has indexes that may be right. The
@@ -73,6 +74,8 @@ func (l *Log) list() (found, error) {
 			out.times[base] = st.Size()
 		} else if o, ok := parseOffsetName(e.Name(), snapshotSuffix); ok {
 			out.snapshots = append(out.snapshots, o)
+		} else if isStaged(e.Name()) {
+			out.staged = append(out.staged, e.Name())
 		}
 	}
 	slices.Sort(out.bases)
@@ -83,6 +86,11 @@ func (l *Log) list() (found, error) {
 // load opens a log found at start. Nobody else sees it yet.
 func (l *Log) load(at *startState) error {
 	f, err := l.list()
+	if err == nil && len(f.staged) > 0 {
+		if err = l.finishSwaps(&f); err == nil {
+			f, err = l.list()
+		}
+	}
 	if err != nil {
 		return err
 	}

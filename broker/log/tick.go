@@ -15,14 +15,16 @@ import (
 const flushDirtyAfter = time.Minute
 
 // Tick does what is due: retention, forgetting silent producers, syncing what
-// has waited long, deleting folders put aside, and the checkpoint. The broker
-// calls it every half minute.
+// has waited long, deleting folders put aside, and the checkpoint; compaction
+// of what is dirty begins in the background. The broker calls it every half
+// minute.
 func (d *Disk) Tick(now time.Time) error {
 	var errs []error
 	for _, l := range d.Logs() {
 		errs = append(errs, l.tick(now.UnixMilli()))
 	}
 	errs = append(errs, d.dropStrays(now), d.checkpoint())
+	d.cleaner.at(now.UnixMilli())
 	return errors.Join(errs...)
 }
 

@@ -102,6 +102,9 @@ func (l *Log) boundary(i int, to offsets.Offset) (pos int64, end offsets.Offset,
 // lower takes the recovery point back before bytes below it change.
 func (l *Log) lower(end offsets.Offset) error {
 	below := l.RecoveryPoint() > end
+	if err := l.disk.cleaned.lower(l.key(), end); err != nil {
+		return err
+	}
 	if err := l.disk.journal.write(below || end < l.logged, journalEntry{journalEnd, l.key(), 0, end}); err != nil {
 		return err
 	}
@@ -182,6 +185,9 @@ func (l *Log) Reset(to offsets.Offset) error {
 }
 
 func (l *Log) reset(to offsets.Offset) error {
+	if err := l.disk.cleaned.lower(l.key(), to); err != nil {
+		return err
+	}
 	// The journal comes first: a start beyond the end means "begin there".
 	err := l.disk.journal.write(true,
 		journalEntry{journalEnd, l.key(), 0, min(to, l.view.start)},
