@@ -1,6 +1,8 @@
 package broker_test
 
 import (
+	"bytes"
+	"encoding/binary"
 	"fmt"
 	"io"
 	"net"
@@ -89,6 +91,89 @@ func TestProduceAllocations(t *testing.T) {
 				p.once(t) // pools fill
 			}
 			got := testing.AllocsPerRun(200, func() { p.once(t) })
+			t.Logf("%.1f allocations", got)
+			if got > tc.most {
+				t.Errorf("%.1f allocations, at most %.0f are allowed", got, tc.most)
+			}
+		})
+	}
+}
+
+// sessionReplay opens a session of n partitions of a topic, and asks again and
+// again what is new in it.
+type sessionReplay struct {
+	*replay
+	epoch int // where it stands in the frame
+}
+
+func newSessionReplay(t testing.TB, addr, topic string, n int32) *sessionReplay {
+	t.Helper()
+	open := fetchIn(0, 0)
+	for i := range n {
+		open.Topics = append(open.Topics, fetchIn(0, 0, want{topic: topic, partition: i}).Topics...)
+	}
+	p := newReplay(t, addr, open)
+	id := int32(binary.BigEndian.Uint32(p.reply[4+4+1+4+2:]))
+	if id <= 0 {
+		t.Fatalf("session %d", id)
+	}
+	r := fetchIn(id, 0x01020304)
+	p.frame = kmsg.NewRequestFormatter().AppendRequest(p.frame[:0], r, 1)
+	s := &sessionReplay{replay: p, epoch: bytes.Index(p.frame, []byte{1, 2, 3, 4})}
+	for epoch := range uint32(20) { // pools fill
+		s.ask(t, epoch+1)
+	}
+	return s
+}
+
+// ask sends the request of an epoch.
+func (s *sessionReplay) ask(t testing.TB, epoch uint32) {
+	binary.BigEndian.PutUint32(s.frame[s.epoch:], epoch)
+	if _, err := s.conn.Write(s.frame); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.ReadFull(s.conn, s.reply[:4]); err != nil {
+		t.Fatal(err)
+	}
+	n := 4 + int(binary.BigEndian.Uint32(s.reply))
+	if n > cap(s.reply) {
+		s.reply = append(make([]byte, 0, n), s.reply[:4]...)
+	}
+	s.reply = s.reply[:n]
+	if _, err := io.ReadFull(s.conn, s.reply[4:]); err != nil {
+		t.Fatal(err)
+	}
+	if code := binary.BigEndian.Uint16(s.reply[4+4+1+4:]); code != 0 {
+		t.Fatalf("epoch %d: code %d", epoch, code)
+	}
+}
+
+// TestSessionAllocations is the gate of requests inside of a session: an idle
+// one costs the same, however many partitions it has.
+func TestSessionAllocations(t *testing.T) {
+	if raceEnabled {
+		t.Skip("the race detector allocates")
+	}
+	b := brokertest.Start(t, nil)
+	c := wireClient(t, b)
+	createTopic(t, c, "idle", 1000)
+	createTopic(t, c, "busy", 10)
+	big := strings.Repeat("y", 60<<10)
+	for i := range int32(10) {
+		r := produceTo("busy", i, 1, batchOf(t, record.None, now(), big))
+		if got := askAt[*kmsg.ProduceResponse](t, c, 9, r).Topics[0].Partitions[0]; got.ErrorCode != 0 {
+			t.Fatal(got.ErrorCode)
+		}
+	}
+	for _, tc := range []struct {
+		topic      string
+		partitions int32
+		most       float64
+	}{{"idle", 1, 8}, {"idle", 1000, 8}, {"busy", 1, 20}, {"busy", 10, 120}} {
+		t.Run(fmt.Sprintf("%d %s", tc.partitions, tc.topic), func(t *testing.T) {
+			p := newSessionReplay(t, b.Addr(), tc.topic, tc.partitions)
+			epoch := uint32(20)
+			got := testing.AllocsPerRun(200, func() { epoch++; p.ask(t, epoch) })
 			t.Logf("%.1f allocations", got)
 			if got > tc.most {
 				t.Errorf("%.1f allocations, at most %.0f are allowed", got, tc.most)

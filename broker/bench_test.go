@@ -45,3 +45,29 @@ func BenchmarkFetch(b *testing.B) {
 		p.once(b)
 	}
 }
+
+// BenchmarkFetchIdle polls 1000 idle partitions over loopback, with and without a
+// session.
+func BenchmarkFetchIdle(b *testing.B) {
+	const n = 1000
+	br := brokertest.Start(b, nil)
+	createTopic(b, wireClient(b, br), "idle", n)
+	b.Run("session", func(b *testing.B) {
+		p := newSessionReplay(b, br.Addr(), "idle", n)
+		b.ReportAllocs()
+		for epoch := uint32(21); b.Loop(); epoch++ {
+			p.ask(b, epoch)
+		}
+	})
+	b.Run("full", func(b *testing.B) {
+		r := fetchFrom("idle", 0, 0)
+		for i := int32(1); i < n; i++ {
+			r.Topics[0].Partitions = append(r.Topics[0].Partitions, fetchFrom("idle", i, 0).Topics[0].Partitions...)
+		}
+		p := newReplay(b, br.Addr(), r)
+		b.ReportAllocs()
+		for b.Loop() {
+			p.once(b)
+		}
+	})
+}

@@ -51,6 +51,7 @@ type Broker struct {
 	metrics    metrics
 	produces   sync.Pool // of *produceState
 	fetches    sync.Pool // of *fetchState
+	sessions   *fetchSessions
 
 	ctx    context.Context // ends with Close
 	cancel context.CancelFunc
@@ -71,9 +72,10 @@ func Open(ctx context.Context, c Config) (*Broker, error) {
 		return nil, err
 	}
 	b := &Broker{
-		config: c,
-		failed: make(chan error, 1),
-		broken: make(chan struct{}),
+		config:   c,
+		sessions: newFetchSessions(),
+		failed:   make(chan error, 1),
+		broken:   make(chan struct{}),
 	}
 	b.ctx, b.cancel = context.WithCancel(context.Background())
 	if err := b.open(ctx); err != nil {

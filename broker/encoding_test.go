@@ -3,6 +3,7 @@ package broker
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"io"
 	"math/rand/v2"
 	"net"
@@ -236,8 +237,17 @@ func TestFetchRequestIsReadAsKmsgDoes(t *testing.T) {
 				replicaID = want.ReplicaState.ID
 			}
 			if st.replica != replicaID || st.maxWait != want.MaxWaitMillis || st.minBytes != want.MinBytes || st.maxBytes != want.MaxBytes ||
-				st.isolation != want.IsolationLevel || version >= 7 && st.sessionEpoch != want.SessionEpoch || len(st.topics) != len(want.Topics) {
+				st.isolation != want.IsolationLevel || st.sessionID != want.SessionID || st.sessionEpoch != want.SessionEpoch || len(st.topics) != len(want.Topics) {
 				t.Fatalf("version %d: read %+v, want %+v", version, st, want)
+			}
+			var forgotten []forgottenPart
+			for _, f := range want.ForgottenTopics {
+				for _, index := range f.Partitions {
+					forgotten = append(forgotten, forgottenPart{f.TopicID, []byte(f.Topic), index})
+				}
+			}
+			if fmt.Sprint(st.forgotten) != fmt.Sprint(forgotten) {
+				t.Fatalf("version %d: forgotten %v, want %v", version, st.forgotten, forgotten)
 			}
 			for i, wt := range want.Topics {
 				got := st.topics[i]

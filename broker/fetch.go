@@ -19,9 +19,8 @@ import (
 // since version 13 (KIP-516), diverging epochs since 12 (KIP-595), leader hints
 // since 16 (KIP-951). A zstd topic needs version 10 (KIP-110).
 //
-// There are no fetch sessions (KIP-227): every reply says session 0, so clients
-// name all their partitions each time; a request inside a session is answered
-// with FETCH_SESSION_ID_NOT_FOUND.
+// Sessions (KIP-227, version 7): session.go. Their requests name what changed,
+// and fetchsession.go makes of one the same lists that others bring along.
 //
 // The first partition that has records gives at least one batch, however large
 // (KIP-74), and no batch is ever cut. A request that finds less than its minimum
@@ -49,17 +48,28 @@ func (b *Broker) fetch(e *wire.Exchange) {
 	b.metrics.fetchRequests.Add(1)
 	switch {
 	case st.replica >= 0:
+		st.sessionEpoch = noSession
 		st.failAll(kerr.ClusterAuthorizationFailed.Code)
 		st.reply()
 		return
-	case st.sessionEpoch > 0:
-		st.code = kerr.FetchSessionIDNotFound.Code
-		st.topics = st.topics[:0]
-		st.reply()
+	case st.sessionEpoch == openSession || st.sessionEpoch == noSession:
+		if st.sessionID != 0 {
+			b.sessions.closeID(st.sessionID)
+		}
+	case !st.enter():
 		return
 	}
-	for i := range st.topics {
-		st.find(&st.topics[i])
+	st.look()
+}
+
+// look answers the request, or parks it.
+func (st *fetchState) look() {
+	if st.session == nil {
+		for i := range st.topics {
+			st.find(&st.topics[i])
+		}
+	} else {
+		st.collect()
 	}
 	st.read()
 	if st.satisfied() {
@@ -79,16 +89,19 @@ func (st *fetchState) find(t *fetchedTopic) {
 		t.found = st.broker.topics.name(t.name)
 	}
 	for i := range t.parts {
-		part := &t.parts[i]
 		if t.found == nil {
-			part.code = missing
+			t.parts[i].code = missing
 			continue
 		}
-		p, err := hosted(t.found, part.index)
-		part.replica, part.code = p, codeOf(err)
-		if st.version < 10 && t.found.config.codec == record.Zstd {
-			part.code = kerr.UnsupportedCompressionType.Code
-		}
+		st.findPartition(t.found, &t.parts[i])
+	}
+}
+
+func (st *fetchState) findPartition(t *topic, part *fetchedPartition) {
+	p, err := hosted(t, part.index)
+	part.replica, part.code = p, codeOf(err)
+	if st.version < 10 && t.config.codec == record.Zstd {
+		part.code = kerr.UnsupportedCompressionType.Code
 	}
 }
 
@@ -131,7 +144,12 @@ func (st *fetchState) codeOf(part *fetchedPartition) int16 {
 
 // satisfied tells whether the reply is due now.
 func (st *fetchState) satisfied() bool {
-	return st.failed || st.bytes >= int64(st.minBytes) || len(st.topics) == 0 || st.maxWait <= 0
+	return st.failed || st.bytes >= st.enough() || st.session == nil && len(st.topics) == 0 || st.maxWait <= 0
+}
+
+// enough is how many bytes make the reply due: never more than it may have.
+func (st *fetchState) enough() int64 {
+	return min(int64(st.minBytes), int64(max(st.maxBytes, 0)), maxFetchBytes)
 }
 
 // giveBack drops what read found.
@@ -151,7 +169,11 @@ func (st *fetchState) giveBack() {
 // request is looked at again only when it may be answered.
 func (st *fetchState) park() {
 	st.broker.metrics.fetchParked.Add(1)
-	st.need.Store(int64(st.minBytes) - st.bytes)
+	if st.session != nil {
+		st.parkInSession()
+		return
+	}
+	st.need.Store(st.enough() - st.bytes)
 	for i := range st.topics {
 		parts := st.topics[i].parts
 		for j := range parts {
@@ -162,8 +184,11 @@ func (st *fetchState) park() {
 		}
 	}
 	st.giveBack()
-	wait := min(time.Duration(st.maxWait)*time.Millisecond, maxFetchWait)
-	st.exchange.Park(time.Now().Add(wait), st)
+	st.exchange.Park(st.deadline(), st)
+}
+
+func (st *fetchState) deadline() time.Time {
+	return time.Now().Add(min(time.Duration(st.maxWait)*time.Millisecond, maxFetchWait))
 }
 
 // Wake is the replicas'.
@@ -175,7 +200,11 @@ func (st *fetchState) Wake(bytes int64) {
 
 // Resume looks again, and replies when there is enough or the time is over.
 func (st *fetchState) Resume(expired bool) {
-	st.need.Store(int64(st.minBytes))
+	if st.session != nil || st.waiting {
+		st.resumeInSession(expired)
+		return
+	}
+	st.need.Store(st.enough())
 	st.read()
 	if !st.satisfied() && !expired {
 		st.need.Add(-st.bytes)
@@ -190,7 +219,11 @@ func (st *fetchState) Resume(expired bool) {
 
 // Drop stops waiting.
 func (st *fetchState) Drop() {
-	st.unwatch()
+	if st.session != nil {
+		st.session.leave(st)
+	} else {
+		st.unwatch()
+	}
 	st.free()
 }
 
@@ -221,7 +254,13 @@ func (st *fetchState) reply() {
 	if e.Client.Batch {
 		b.metrics.fetchBatchBytes.Add(st.bytes)
 	}
+	if st.sessionEpoch == openSession {
+		st.open()
+	} else if st.session != nil {
+		st.pick()
+	}
 	r, err := st.encode()
+	st.sent(err == nil)
 	st.free()
 	if err != nil {
 		r.Drop()

@@ -25,13 +25,25 @@ type fetchState struct {
 	minBytes     int32
 	maxBytes     int32
 	isolation    int8
+	sessionID    int32
 	sessionEpoch int32
 	names        []byte // memory of the topics' names
 	topics       []fetchedTopic
+	forgotten    []forgottenPart
+
+	session *fetchSession // whose owner this is
+	waiting bool          // for the session: an earlier request is to be answered first
 
 	code   int16
 	bytes  int64
 	failed bool
+}
+
+// forgottenPart is a partition taken out of a session.
+type forgottenPart struct {
+	id    offsets.TopicID
+	name  []byte // in fetchState.names
+	index int32
 }
 
 type fetchedTopic struct {
@@ -48,6 +60,8 @@ type fetchedPartition struct {
 	lastEpoch int32
 	maxBytes  int32
 
+	part    *sessionPart // of the session, inside of one
+	silent  bool         // not in the answer: there is nothing new
 	replica *replica.Partition
 	code    int16
 	err     error
@@ -56,10 +70,17 @@ type fetchedPartition struct {
 
 // Versions at which the form changes.
 const (
+	fetchSessioned    = 7
 	fetchFlexible     = 12
 	fetchIDs          = 13
 	fetchReplicaState = 15 // the sender's broker id moved into a tagged field
 	fetchLeaders      = 16
+)
+
+// Session epochs with a meaning: no session, and a new one.
+const (
+	noSession   = -1
+	openSession = 0
 )
 
 // decode reads the request. Names are copied: the request may outlive its
@@ -73,19 +94,16 @@ func (st *fetchState) decode(version int16, body []byte) error {
 		st.replica = b.Int32()
 	}
 	st.maxWait, st.minBytes, st.maxBytes, st.isolation = b.Int32(), b.Int32(), b.Int32(), b.Int8()
-	if version >= 7 {
-		b.Int32() // session id: none is ours
-		st.sessionEpoch = b.Int32()
+	st.sessionID, st.sessionEpoch = 0, noSession
+	if version >= fetchSessioned {
+		st.sessionID, st.sessionEpoch = b.Int32(), b.Int32()
 	}
 	for n := readArrayLen(&b, flexible); n > 0 && b.Ok(); n-- {
 		t := st.addTopic()
 		if version >= fetchIDs {
 			t.id = b.Uuid()
 		} else {
-			name := readString(&b, flexible)
-			st.names = append(st.names, name...)
-			// If names moves on growing, earlier slices keep the old memory.
-			t.name = st.names[len(st.names)-len(name):]
+			t.name = st.keep(readString(&b, flexible))
 		}
 		for m := readArrayLen(&b, flexible); m > 0 && b.Ok(); m-- {
 			t.parts = append(t.parts, decodeFetched(&b, version))
@@ -94,8 +112,8 @@ func (st *fetchState) decode(version int16, body []byte) error {
 			kmsg.SkipTags(&b)
 		}
 	}
-	if version >= 7 {
-		skipForgotten(&b, version)
+	if version >= fetchSessioned {
+		st.decodeForgotten(&b)
 	}
 	if version >= 11 {
 		readString(&b, flexible) // rack: nothing is nearer than here
@@ -125,22 +143,31 @@ func decodeFetched(b *kbin.Reader, version int16) fetchedPartition {
 	return part
 }
 
-// skipForgotten passes over the partitions taken out of a session.
-func skipForgotten(b *kbin.Reader, version int16) {
-	flexible := version >= fetchFlexible
+// decodeForgotten reads the partitions taken out of a session.
+func (st *fetchState) decodeForgotten(b *kbin.Reader) {
+	flexible := st.version >= fetchFlexible
 	for n := readArrayLen(b, flexible); n > 0 && b.Ok(); n-- {
-		if version >= fetchIDs {
-			b.Uuid()
+		var f forgottenPart
+		if st.version >= fetchIDs {
+			f.id = b.Uuid()
 		} else {
-			readString(b, flexible)
+			f.name = st.keep(readString(b, flexible))
 		}
 		for m := readArrayLen(b, flexible); m > 0 && b.Ok(); m-- {
-			b.Int32()
+			f.index = b.Int32()
+			st.forgotten = append(st.forgotten, f)
 		}
 		if flexible {
 			kmsg.SkipTags(b)
 		}
 	}
+}
+
+// keep copies a name into the state's memory. If that moves on growing, earlier
+// names keep the old memory.
+func (st *fetchState) keep(name []byte) []byte {
+	st.names = append(st.names, name...)
+	return st.names[len(st.names)-len(name):]
 }
 
 // decodeTags reads the tagged fields of the request: of interest is the sender's
@@ -173,18 +200,20 @@ func (st *fetchState) free() {
 	pool := &st.broker.fetches
 	st.giveBack()
 	parts := 0
+	st.topics = st.topics[:cap(st.topics)] // also those of an earlier look
 	for i := range st.topics {
 		t := &st.topics[i]
 		parts += cap(t.parts)
 		clear(t.parts)
 		*t = fetchedTopic{parts: t.parts[:0]}
 	}
-	if cap(st.topics)+parts > keptLists || cap(st.names) > 64<<10 {
+	if cap(st.topics)+parts+cap(st.forgotten) > keptLists || cap(st.names) > 64<<10 {
 		return
 	}
-	st.broker, st.exchange = nil, nil
-	st.names, st.topics = st.names[:0], st.topics[:0]
-	st.sessionEpoch, st.code, st.bytes, st.failed = 0, 0, 0, false
+	clear(st.forgotten)
+	st.broker, st.exchange, st.session, st.waiting = nil, nil, nil, false
+	st.names, st.topics, st.forgotten = st.names[:0], st.topics[:0], st.forgotten[:0]
+	st.code, st.bytes, st.failed = 0, 0, false
 	pool.Put(st)
 }
 
@@ -192,26 +221,41 @@ func (st *fetchState) free() {
 func (st *fetchState) encode() (*wire.Response, error) {
 	flexible := st.version >= fetchFlexible
 	room := 64 + len(st.names)
+	topics := 0
 	for i := range st.topics {
-		room += 32 + 96*len(st.topics[i].parts)
+		if n := st.topics[i].said(); n > 0 || st.session == nil {
+			topics++
+			room += 32 + 96*n
+		}
 	}
 	r := st.exchange.NewResponse(room)
 	r.Buf = kbin.AppendInt32(r.Buf, 0) // throttle
-	if st.version >= 7 {
+	if st.version >= fetchSessioned {
 		r.Buf = kbin.AppendInt16(r.Buf, st.code)
-		r.Buf = kbin.AppendInt32(r.Buf, 0) // session id: none
+		id := int32(0)
+		if st.session != nil {
+			id = st.session.slot.id
+		}
+		r.Buf = kbin.AppendInt32(r.Buf, id)
 	}
-	r.Buf = appendArrayLen(r.Buf, len(st.topics), flexible)
+	r.Buf = appendArrayLen(r.Buf, topics, flexible)
 	leaders := false
 	for i := range st.topics {
 		t := &st.topics[i]
+		n := t.said()
+		if n == 0 && st.session != nil {
+			continue
+		}
 		if st.version >= fetchIDs {
 			r.Buf = kbin.AppendUuid(r.Buf, t.id)
 		} else {
 			r.Buf = appendName(r.Buf, t.name, flexible)
 		}
-		r.Buf = appendArrayLen(r.Buf, len(t.parts), flexible)
+		r.Buf = appendArrayLen(r.Buf, n, flexible)
 		for j := range t.parts {
+			if t.parts[j].silent {
+				continue
+			}
 			if err := st.encodePartition(r, &t.parts[j]); err != nil {
 				return r, err
 			}
@@ -227,24 +271,41 @@ func (st *fetchState) encode() (*wire.Response, error) {
 	return r, nil
 }
 
+// said is how many of the topic's partitions are in the answer.
+func (t *fetchedTopic) said() int {
+	n := 0
+	for i := range t.parts {
+		if !t.parts[i].silent {
+			n++
+		}
+	}
+	return n
+}
+
 // hints tells whether a partition's reply names the leader to go to.
 func (part *fetchedPartition) hints() bool {
 	return part.replica != nil && (part.code == kerr.NotLeaderForPartition.Code || part.code == kerr.FencedLeaderEpoch.Code)
 }
 
+// told is where the partition is, as its reply says it: errors other than a
+// wrong offset tell nothing.
+func (part *fetchedPartition) told() sessionTold {
+	v := part.got.View
+	if part.replica == nil || part.code != 0 && part.code != kerr.OffsetOutOfRange.Code {
+		return sessionTold{-1, -1, -1}
+	}
+	return sessionTold{v.HighWatermark, v.LastStable, v.LogStart}
+}
+
 func (st *fetchState) encodePartition(r *wire.Response, part *fetchedPartition) error {
 	flexible := st.version >= fetchFlexible
-	v := part.got.View
-	high, stable, start := v.HighWatermark, v.LastStable, v.LogStart
-	if part.replica == nil || part.code != 0 && part.code != kerr.OffsetOutOfRange.Code {
-		high, stable, start = -1, -1, -1
-	}
+	told := part.told()
 	dst := kbin.AppendInt32(r.Buf, part.index)
 	dst = kbin.AppendInt16(dst, part.code)
-	dst = kbin.AppendInt64(dst, int64(high))
-	dst = kbin.AppendInt64(dst, int64(stable))
+	dst = kbin.AppendInt64(dst, int64(told.high))
+	dst = kbin.AppendInt64(dst, int64(told.stable))
 	if st.version >= 5 {
-		dst = kbin.AppendInt64(dst, int64(start))
+		dst = kbin.AppendInt64(dst, int64(told.start))
 	}
 	switch { // aborted transactions: null unless asked for, and there are none
 	case flexible:

@@ -38,6 +38,8 @@ type Snapshot struct {
 	FetchBytes      int64
 	FetchBatchBytes int64
 	FetchParked     int64
+	FetchSessions   int64 // open now
+	SessionParts    int64 // partitions in them
 }
 
 // Metrics reads the numbers.
@@ -63,6 +65,7 @@ func (b *Broker) Metrics() Snapshot {
 		FetchBatchBytes: b.metrics.fetchBatchBytes.Load(),
 		FetchParked:     b.metrics.fetchParked.Load(),
 	}
+	s.FetchSessions, s.SessionParts = b.sessions.count()
 	for _, t := range b.topics.all() {
 		s.Topics++
 		for _, p := range t.partitions {
