@@ -154,7 +154,7 @@ func (c *cleaner) clean(job *cleanJob, now int64) error {
 		c.bad[p.reading] = true
 	}
 	if err == nil {
-		err = c.disk.cleaned.set(l.key(), p.rules.end, c.here)
+		err = c.disk.cleaned.set(l.key(), p.rules.end, c.disk.Logs())
 		if err != nil {
 			err = l.full(err)
 		}
@@ -194,13 +194,6 @@ func (c *cleaner) secure(job *cleanJob) error {
 		return l.full(err)
 	}
 	return nil
-}
-
-// here tells whether the disk holds a log.
-func (c *cleaner) here(key logKey) bool {
-	c.disk.mu.Lock()
-	defer c.disk.mu.Unlock()
-	return c.disk.logs[key] != nil
 }
 
 func (c *cleaner) stopped() bool {

@@ -70,7 +70,7 @@ func (c *cleaner) look(l *Log, config *Config, now int64) (*cleanJob, error) {
 // choose takes the segments below a bound, and counts their bytes.
 func (j *cleanJob) choose(v *view, config *Config, bound offsets.Offset, now int64) error {
 	oldest := int64(record.NoTimestamp) // first time of a dirty segment
-	for i, s := range v.segments {
+	for i, s := range v.segments[:len(v.segments)-1] {
 		if v.endOf(i) > bound {
 			break
 		}

@@ -61,16 +61,18 @@ func (c *cleanPoints) get(key logKey) (offsets.Offset, bool) {
 	return at, ok
 }
 
-// set moves a log's point and writes the file, without the logs that are gone.
-func (c *cleanPoints) set(key logKey, at offsets.Offset, here func(logKey) bool) error {
+// set moves a log's point and writes the file with the points of these logs.
+func (c *cleanPoints) set(key logKey, at offsets.Offset, logs []*Log) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.points[key] = at
-	for k := range c.points {
-		if !here(k) {
-			delete(c.points, k)
+	points := make(map[logKey]offsets.Offset, len(c.points))
+	for _, l := range logs {
+		if at, ok := c.points[l.key()]; ok {
+			points[l.key()] = at
 		}
 	}
+	c.points = points
 	return c.write()
 }
 
