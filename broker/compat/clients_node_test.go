@@ -1,0 +1,15 @@
+package compat_test
+
+import (
+	"testing"
+
+	"sawlog/broker/compat/peer"
+)
+
+// TestKafkaJS runs kafkajs, which never looks at the lowest version a broker
+// serves and speaks no flexible one.
+func TestKafkaJS(t *testing.T) {
+	p := nodeProgram(t, "kafkajs")
+	s := foreign(t, peer.Options{})
+	scenario(t, p, "testdata/node/kafkajs.golden", s.Addr)
+}
