@@ -281,7 +281,7 @@ func TestTopicConfigs(t *testing.T) {
 		if deref(s.Value) != want.value || s.Source != want.source || s.ConfigType != want.kind || deref(s.Documentation) == "<nil>" {
 			t.Errorf("%s: %s from %v as %v", name, deref(s.Value), s.Source, s.ConfigType)
 		}
-		if len(s.ConfigSynonyms) == 0 || deref(s.ConfigSynonyms[0].Value) != want.value || s.ConfigSynonyms[len(s.ConfigSynonyms)-1].Source != kmsg.ConfigSourceDefaultConfig {
+		if len(s.ConfigSynonyms) == 0 || deref(s.ConfigSynonyms[0].Value) != want.value || s.ConfigSynonyms[0].Source != want.source {
 			t.Errorf("%s: synonyms %+v", name, s.ConfigSynonyms)
 		}
 	}

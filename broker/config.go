@@ -3,6 +3,7 @@ package broker
 import (
 	"fmt"
 	"log/slog"
+	"maps"
 	"net"
 	"os"
 	"strconv"
@@ -25,9 +26,9 @@ type Config struct {
 	// authentication nor encryption is there yet.
 	Insecure bool
 	Logger   *slog.Logger // discard
-	// Defaults are topic configurations by Kafka's names for topics that don't
-	// set them, and broker settings: num.partitions,
-	// default.replication.factor, auto.create.topics.enable.
+	// Defaults are topic configurations for topics that don't set them, by
+	// Kafka's names for them or for their broker-wide defaults, and the
+	// settings of startSettings.
 	Defaults map[string]string
 	// QueuedBytes bounds the memory of all requests in flight; 256 MiB.
 	QueuedBytes int64
@@ -46,6 +47,7 @@ func (c Config) withDefaults() Config {
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
+	c.Defaults = byTopicNames(c.Defaults)
 	return c
 }
 
@@ -81,12 +83,13 @@ func (c Config) validate() error {
 func checkDefaults(defaults map[string]string) error {
 	topic := map[string]string{}
 	for name, value := range defaults {
-		check, ok := brokerDefaults(name)
-		switch {
-		case !ok:
+		s, ok := findStartSetting(name)
+		if !ok {
 			topic[name] = value
-		case check(value) != nil:
-			return fmt.Errorf("broker: %s: %w", name, check(value))
+			continue
+		}
+		if err := judge(name, s.kind, s.check, value); err != nil {
+			return fmt.Errorf("broker: %w", err)
 		}
 	}
 	if err := checkTopicConfigs(topic); err != nil {
@@ -95,17 +98,23 @@ func checkDefaults(defaults map[string]string) error {
 	return nil
 }
 
-// brokerDefaults are the settings of Config.Defaults that aren't a topic's.
-func brokerDefaults(name string) (func(string) error, bool) {
-	switch name {
-	case "num.partitions":
-		return intIn(1, 100000), true
-	case "default.replication.factor":
-		return intIn(-1, 32767), true
-	case "auto.create.topics.enable":
-		return oneOf("true", "false"), true
+// byTopicNames puts defaults that are given by their broker-wide names under
+// the topics' names; one given by both has the topic's.
+func byTopicNames(defaults map[string]string) map[string]string {
+	out := make(map[string]string, len(defaults))
+	maps.Copy(out, defaults)
+	for name, value := range defaults {
+		if _, ok := findSetting(name); ok {
+			continue
+		}
+		if s, ok := findBrokerSetting(name); ok {
+			delete(out, name)
+			if _, given := defaults[s.name]; !given {
+				out[s.name] = value
+			}
+		}
 	}
-	return nil, false
+	return out
 }
 
 // advertised is the host and port to tell clients, for a listener bound to

@@ -1,12 +1,14 @@
 package broker
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"slices"
 	"strconv"
 	"strings"
 
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"sawlog/broker/record"
@@ -27,27 +29,42 @@ const maxLong = "9223372036854775807"
 // topicSettings is every configuration a topic has, in ascending order of name.
 var topicSettings = [...]setting{
 	{"cleanup.policy", kmsg.ConfigTypeList, "delete", "log.cleanup.policy", listOf("compact", "delete"), "What becomes of old segments: deleted by retention, compacted by key, or both."},
-	{"compression.gzip.level", kmsg.ConfigTypeInt, "-1", "compression.gzip.level", intIn(-1, 9), "Level when the broker compresses with gzip; -1 is the codec's default."},
+	{"compression.gzip.level", kmsg.ConfigTypeInt, "-1", "compression.gzip.level", gzipLevel, "Level when the broker compresses with gzip; -1 is the codec's default."},
 	{"compression.lz4.level", kmsg.ConfigTypeInt, "9", "compression.lz4.level", intIn(1, 17), "Level when the broker compresses with lz4."},
 	{"compression.type", kmsg.ConfigTypeString, "producer", "compression.type", oneOf("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer"), "Codec of the stored batches; producer keeps what was sent."},
 	{"compression.zstd.level", kmsg.ConfigTypeInt, "3", "compression.zstd.level", intIn(-131072, 22), "Level when the broker compresses with zstd."},
 	{"delete.retention.ms", kmsg.ConfigTypeLong, "86400000", "log.cleaner.delete.retention.ms", intIn(0, math.MaxInt64), "How long a compacted topic keeps tombstones."},
+	{"errors.deadletterqueue.group.enable", kmsg.ConfigTypeBoolean, "false", "", isBool, "Kept for Kafka's tools; without effect here: there are no share groups."},
+	{"file.delete.delay.ms", kmsg.ConfigTypeLong, "60000", "log.segment.delete.delay.ms", intIn(0, math.MaxInt64), "Kept for Kafka's tools; without effect here: a file goes when its last reader has done."},
 	{"flush.messages", kmsg.ConfigTypeLong, maxLong, "log.flush.interval.messages", intIn(1, math.MaxInt64), "Records after which the log is forced to disk; 1 forces before each acknowledgement."},
 	{"flush.ms", kmsg.ConfigTypeLong, "1000", "log.flush.interval.ms", intIn(0, math.MaxInt64), "Time after which the log is forced to disk; 0 forces before each acknowledgement. The default holds where there is one replica."},
+	{"follower.replication.throttled.replicas", kmsg.ConfigTypeList, "", "", throttledReplicas, "Kept for Kafka's tools; without effect here: replicas are not moved."},
 	{"index.interval.bytes", kmsg.ConfigTypeInt, "4096", "log.index.interval.bytes", intIn(0, math.MaxInt32), "Bytes of log between two index entries."},
+	{"leader.replication.throttled.replicas", kmsg.ConfigTypeList, "", "", throttledReplicas, "Kept for Kafka's tools; without effect here: replicas are not moved."},
+	{"local.retention.bytes", kmsg.ConfigTypeLong, "-2", "log.local.retention.bytes", intIn(-2, math.MaxInt64), "Kept for Kafka's tools; without effect here: there is no tiered storage."},
+	{"local.retention.ms", kmsg.ConfigTypeLong, "-2", "log.local.retention.ms", intIn(-2, math.MaxInt64), "Kept for Kafka's tools; without effect here: there is no tiered storage."},
+	{"max.decompressed.message.bytes", kmsg.ConfigTypeInt, strconv.Itoa(record.DefaultMaxDecompressed), "max.decompressed.message.bytes", intIn(1, math.MaxInt32), "Longest record batch once it is decompressed."},
 	{"max.message.bytes", kmsg.ConfigTypeInt, "1048588", "message.max.bytes", intIn(0, math.MaxInt32), "Longest record batch, as it is sent."},
 	{"message.timestamp.after.max.ms", kmsg.ConfigTypeLong, "3600000", "log.message.timestamp.after.max.ms", intIn(0, math.MaxInt64), "How far a record's time may lie ahead of the broker's."},
 	{"message.timestamp.before.max.ms", kmsg.ConfigTypeLong, maxLong, "log.message.timestamp.before.max.ms", intIn(0, math.MaxInt64), "How far a record's time may lie behind the broker's."},
 	{"message.timestamp.type", kmsg.ConfigTypeString, "CreateTime", "log.message.timestamp.type", oneOf("CreateTime", "LogAppendTime"), "Whether records carry the producer's time or the broker's."},
 	{"min.compaction.lag.ms", kmsg.ConfigTypeLong, "0", "log.cleaner.min.compaction.lag.ms", intIn(0, math.MaxInt64), "How long a record stays out of compaction."},
 	{"min.insync.replicas", kmsg.ConfigTypeInt, "2", "min.insync.replicas", intIn(1, math.MaxInt32), "Replicas that must hold a record before acks=all is answered; never more than there are."},
+	{"preallocate", kmsg.ConfigTypeBoolean, "false", "log.preallocate", isBool, "Kept for Kafka's tools; without effect here: files are always given room ahead."},
+	{"remote.copy.lag.bytes", kmsg.ConfigTypeLong, "-1", "log.remote.copy.lag.bytes", intIn(-1, math.MaxInt64), "Kept for Kafka's tools; without effect here: there is no tiered storage."},
+	{"remote.copy.lag.ms", kmsg.ConfigTypeLong, "0", "log.remote.copy.lag.ms", intIn(-1, math.MaxInt64), "Kept for Kafka's tools; without effect here: there is no tiered storage."},
+	{"remote.log.copy.disable", kmsg.ConfigTypeBoolean, "false", "", isBool, "Kept for Kafka's tools; without effect here: there is no tiered storage."},
+	{"remote.log.delete.on.disable", kmsg.ConfigTypeBoolean, "false", "", isBool, "Kept for Kafka's tools; without effect here: there is no tiered storage."},
+	{"remote.storage.enable", kmsg.ConfigTypeBoolean, "false", "", noTieredStorage, "Whether old segments go to another storage; there is none, so it can't be set."},
 	{"retention.bytes", kmsg.ConfigTypeLong, "-1", "log.retention.bytes", intIn(-1, math.MaxInt64), "Size of a partition above which old segments are deleted; -1 is no limit."},
 	{"retention.hold.max.bytes", kmsg.ConfigTypeLong, "-1", "", intIn(-1, math.MaxInt64), "Size of a partition above which retention.hold.* keeps nothing; -1 is no limit."},
 	{"retention.hold.max.ms", kmsg.ConfigTypeLong, "1209600000", "", intIn(-1, math.MaxInt64), "Age of records that retention.hold.* no longer keeps; -1 is no limit."},
 	{"retention.ms", kmsg.ConfigTypeLong, "604800000", "log.retention.ms", intIn(-1, math.MaxInt64), "Age at which a segment is deleted; -1 is never."},
 	{"segment.bytes", kmsg.ConfigTypeInt, "1073741824", "log.segment.bytes", intIn(14, math.MaxInt32), "Size at which a new segment is begun."},
+	{"segment.index.bytes", kmsg.ConfigTypeInt, "10485760", "log.index.size.max.bytes", intIn(4, math.MaxInt32), "Kept for Kafka's tools; without effect here: an index grows with its segment."},
+	{"segment.jitter.ms", kmsg.ConfigTypeLong, "0", "log.roll.jitter.ms", intIn(0, math.MaxInt64), "Kept for Kafka's tools; without effect here: segments roll at their age."},
 	{"segment.ms", kmsg.ConfigTypeLong, "604800000", "log.roll.ms", intIn(1, math.MaxInt64), "Age at which a new segment is begun."},
-	{"unclean.leader.election.enable", kmsg.ConfigTypeBoolean, "false", "unclean.leader.election.enable", oneOf("true", "false"), "Whether a replica that isn't in sync may lead when no other is left; loses records."},
+	{"unclean.leader.election.enable", kmsg.ConfigTypeBoolean, "false", "unclean.leader.election.enable", isBool, "Whether a replica that isn't in sync may lead when no other is left; loses records."},
 }
 
 // holdPrefix starts the configurations by which load jobs keep records past
@@ -62,6 +79,21 @@ func findSetting(name string) (*setting, bool) {
 	return &topicSettings[i], true
 }
 
+// lastSynonym is the broker-wide setting that gives a configuration its default
+// where its own name has none: Kafka tells of it only beside values that count
+// more.
+func (s *setting) lastSynonym() (name, value string, ok bool) {
+	switch s.name {
+	case "retention.ms":
+		return "log.retention.hours", "168", true
+	case "segment.ms":
+		return "log.roll.hours", "168", true
+	case "segment.jitter.ms":
+		return "log.roll.jitter.hours", "0", true
+	}
+	return "", "", false
+}
+
 // checkTopicConfigs judges the configurations a topic would have.
 func checkTopicConfigs(configs map[string]string) error {
 	for name, value := range configs {
@@ -69,38 +101,100 @@ func checkTopicConfigs(configs map[string]string) error {
 		if !ok {
 			if strings.HasPrefix(name, holdPrefix) {
 				if _, err := parseHold(value); err != nil {
-					return fmt.Errorf("%s: %w", name, err)
+					return invalidValue(name, value, err)
 				}
 				continue
 			}
-			return fmt.Errorf("unknown topic config name: %s", name)
+			return refuse(kerr.InvalidConfig, "Unknown topic config name: %s", name)
 		}
-		if err := s.check(value); err != nil {
-			return fmt.Errorf("invalid value %q for configuration %s: %w", value, name, err)
+		if err := s.judge(name, value); err != nil {
+			return err
 		}
 	}
 	return nil
 }
 
+// judge tells whether a value may be set, under the topic's or the broker's
+// name.
+func (s *setting) judge(name, value string) error {
+	return judge(name, s.kind, s.check, value)
+}
+
+// errNotNumber says that a value isn't one of its type.
+var errNotNumber = errors.New("not a number")
+
+func judge(name string, kind kmsg.ConfigType, check func(string) error, value string) error {
+	err := check(strings.TrimSpace(value))
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, errNotNumber):
+		err = fmt.Errorf("Not a number of type %s", kind)
+	case errors.Is(err, kerr.InvalidConfig):
+		return err // it says all there is to say
+	}
+	return invalidValue(name, value, err)
+}
+
+func invalidValue(name, value string, err error) error {
+	return refuse(kerr.InvalidConfig, "Invalid value %s for configuration %s: %s", strings.TrimSpace(value), name, err)
+}
+
 func intIn(low, high int64) func(string) error {
 	return func(v string) error {
-		n, err := strconv.ParseInt(strings.TrimSpace(v), 10, 64)
+		n, err := strconv.ParseInt(v, 10, 64)
 		switch {
-		case err != nil:
-			return fmt.Errorf("not a number")
+		case err != nil || high <= math.MaxInt32 && n != int64(int32(n)):
+			return errNotNumber
 		case n < low:
-			return fmt.Errorf("must be at least %d", low)
+			return fmt.Errorf("Value must be at least %d", low)
 		case n > high:
-			return fmt.Errorf("must be no more than %d", high)
+			return fmt.Errorf("Value must be no more than %d", high)
 		}
 		return nil
 	}
 }
 
+func gzipLevel(v string) error {
+	if n, err := strconv.ParseInt(v, 10, 32); err != nil {
+		return errNotNumber
+	} else if n != -1 && (n < 1 || n > 9) {
+		return errors.New("Value must be between 1 and 9 or equal to -1")
+	}
+	return nil
+}
+
+func isBool(v string) error {
+	if !strings.EqualFold(v, "true") && !strings.EqualFold(v, "false") {
+		return errors.New("Expected value to be either true or false")
+	}
+	return nil
+}
+
+func noTieredStorage(v string) error {
+	if strings.EqualFold(v, "true") {
+		return refuse(kerr.InvalidConfig, "Tiered Storage functionality is disabled in the broker. Topic cannot be configured with remote log storage.")
+	}
+	return isBool(v)
+}
+
+// throttledReplicas is "PARTITION:BROKER,…", or "*" for all.
+func throttledReplicas(v string) error {
+	for _, part := range splitList(v) {
+		partition, broker, ok := strings.Cut(part, ":")
+		_, err1 := strconv.ParseUint(partition, 10, 31)
+		_, err2 := strconv.ParseUint(broker, 10, 31)
+		if v != "*" && (!ok || err1 != nil || err2 != nil) {
+			return errors.New("must be '*' or a list of [partitionId]:[brokerId]")
+		}
+	}
+	return nil
+}
+
 func oneOf(allowed ...string) func(string) error {
 	return func(v string) error {
 		if !slices.Contains(allowed, v) {
-			return fmt.Errorf("must be one of %s", strings.Join(allowed, ", "))
+			return fmt.Errorf("String must be one of: %s", strings.Join(allowed, ", "))
 		}
 		return nil
 	}

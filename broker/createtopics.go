@@ -1,7 +1,7 @@
 package broker
 
 import (
-	"fmt"
+	"context"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -28,33 +28,44 @@ func (b *Broker) createTopics(r *kmsg.CreateTopicsRequest) kmsg.Response {
 	}
 	for i := range r.Topics {
 		ask := &r.Topics[i]
-		out := kmsg.NewCreateTopicsResponseTopic()
-		out.Topic, out.NumPartitions, out.ReplicationFactor = ask.Topic, -1, -1
-		if count[ask.Topic] > 1 {
-			if count[ask.Topic] < 1<<30 {
-				out.ErrorCode, out.ErrorMessage = codeAndText(fmt.Errorf("%w: the request names topic %q more than once", kerr.InvalidRequest, ask.Topic))
-				m.Topics = append(m.Topics, out)
-				count[ask.Topic] = 1 << 30 // answered once
-			}
+		var err error
+		switch n := count[ask.Topic]; {
+		case n == answered:
 			continue
+		case n > 1:
+			count[ask.Topic] = answered
+			err = refuse(kerr.InvalidRequest, "Duplicate topic name.")
 		}
-		want, err := newTopic(ask, r.ValidateOnly)
-		var made *controller.Topic
-		if err == nil {
-			made, err = b.controller.CreateTopic(ctx, want)
-		}
-		if err != nil {
-			out.ErrorCode, out.ErrorMessage = codeAndText(err)
-			m.Topics = append(m.Topics, out)
-			continue
-		}
-		out.NumPartitions = int32(len(made.Partitions))
-		out.ReplicationFactor = int16(len(made.Partitions[0].Replicas))
-		out.TopicID = made.ID
-		out.Configs = b.createdConfigs(made)
-		m.Topics = append(m.Topics, out)
+		m.Topics = append(m.Topics, b.createTopic(ctx, ask, r.ValidateOnly, err))
 	}
 	return m
+}
+
+// answered marks a name that comes more than once and has had its one answer.
+const answered = -1
+
+// createTopic makes one topic, unless the request is refused already.
+func (b *Broker) createTopic(ctx context.Context, ask *kmsg.CreateTopicsRequestTopic, validateOnly bool, err error) kmsg.CreateTopicsResponseTopic {
+	out := kmsg.NewCreateTopicsResponseTopic()
+	out.Topic, out.NumPartitions, out.ReplicationFactor = ask.Topic, -1, -1
+	out.Configs = []kmsg.CreateTopicsResponseTopicConfig{}
+	var want controller.NewTopic
+	if err == nil {
+		want, err = newTopic(ask, validateOnly)
+	}
+	var made *controller.Topic
+	if err == nil {
+		made, err = b.controller.CreateTopic(ctx, want)
+	}
+	if err != nil {
+		out.ErrorCode, out.ErrorMessage = codeAndText(err)
+		return out
+	}
+	out.NumPartitions = int32(len(made.Partitions))
+	out.ReplicationFactor = int16(len(made.Partitions[0].Replicas))
+	out.TopicID = made.ID
+	out.Configs = b.createdConfigs(made)
+	return out
 }
 
 // newTopic turns a request's topic into what the controller makes.
@@ -67,24 +78,27 @@ func newTopic(ask *kmsg.CreateTopicsRequestTopic, validateOnly bool) (controller
 		ValidateOnly:      validateOnly,
 	}
 	if isInternal(ask.Topic) {
-		return want, fmt.Errorf("%w: %s is made by the broker", kerr.InvalidRequest, ask.Topic)
+		return want, refuse(kerr.InvalidRequest, "%s is made by the broker", ask.Topic)
 	}
 	for _, c := range ask.Configs {
 		if c.Value == nil {
-			return want, fmt.Errorf("%w: null value for %s", kerr.InvalidConfig, c.Name)
+			return want, refuse(kerr.InvalidConfig, "Null value not supported for topic configs: %s", c.Name)
 		}
 		want.Configs[c.Name] = *c.Value
 	}
 	if len(ask.ReplicaAssignment) == 0 {
 		return want, nil
 	}
-	if ask.NumPartitions != -1 || ask.ReplicationFactor != -1 {
-		return want, fmt.Errorf("%w: both a replica assignment and numbers were given", kerr.InvalidRequest)
+	switch {
+	case ask.ReplicationFactor != -1:
+		return want, refuse(kerr.InvalidRequest, "A manual partition assignment was specified, but replication factor was not set to -1.")
+	case ask.NumPartitions != -1:
+		return want, refuse(kerr.InvalidRequest, "A manual partition assignment was specified, but numPartitions was not set to -1.")
 	}
 	want.Assignment = make([][]offsets.BrokerID, len(ask.ReplicaAssignment))
 	for _, a := range ask.ReplicaAssignment {
 		if a.Partition < 0 || int(a.Partition) >= len(want.Assignment) || want.Assignment[a.Partition] != nil {
-			return want, fmt.Errorf("%w: partitions must be numbered from 0 without gaps", kerr.InvalidReplicaAssignment)
+			return want, refuse(kerr.InvalidReplicaAssignment, "partitions should be a consecutive 0-based integer sequence")
 		}
 		want.Assignment[a.Partition] = brokerIDs(a.Replicas)
 	}

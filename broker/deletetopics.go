@@ -1,7 +1,7 @@
 package broker
 
 import (
-	"fmt"
+	"context"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -23,13 +23,29 @@ func (b *Broker) deleteTopics(r *kmsg.DeleteTopicsRequest) kmsg.Response {
 	for i := range r.TopicNames {
 		asked = append(asked, kmsg.DeleteTopicsRequestTopic{Topic: &r.TopicNames[i]})
 	}
+	named, ids := map[string]int{}, map[offsets.TopicID]int{}
+	for i := range asked {
+		if asked[i].Topic != nil {
+			named[*asked[i].Topic]++
+		} else {
+			ids[asked[i].TopicID]++
+		}
+	}
 	for i := range asked {
 		out := kmsg.NewDeleteTopicsResponseTopic()
 		out.Topic, out.TopicID = asked[i].Topic, asked[i].TopicID
-		t, err := b.topicToDelete(&asked[i])
-		if err == nil {
-			out.Topic, out.TopicID = &t.Name, t.ID
-			err = b.controller.DeleteTopic(ctx, t.ID)
+		var err error
+		switch name, id := asked[i].Topic, offsets.TopicID(asked[i].TopicID); {
+		case name != nil && named[*name] == answered, name == nil && ids[id] == answered:
+			continue
+		case name != nil && named[*name] > 1:
+			named[*name] = answered
+			err = refuse(kerr.InvalidRequest, "Duplicate topic name.")
+		case name == nil && ids[id] > 1:
+			ids[id] = answered
+			err = refuse(kerr.InvalidRequest, "Duplicate topic id.")
+		default:
+			err = b.deleteTopic(ctx, &out)
 		}
 		out.ErrorCode, out.ErrorMessage = codeAndText(err)
 		m.Topics = append(m.Topics, out)
@@ -37,24 +53,36 @@ func (b *Broker) deleteTopics(r *kmsg.DeleteTopicsRequest) kmsg.Response {
 	return m
 }
 
-func (b *Broker) topicToDelete(ask *kmsg.DeleteTopicsRequestTopic) (*controller.Topic, error) {
+// deleteTopic deletes the topic that out names and fills in what it isn't told.
+func (b *Broker) deleteTopic(ctx context.Context, out *kmsg.DeleteTopicsResponseTopic) error {
+	t, err := b.topicToDelete(out.Topic, out.TopicID)
+	if err != nil {
+		return err
+	}
+	out.Topic, out.TopicID = &t.Name, t.ID
+	return b.controller.DeleteTopic(ctx, t.ID)
+}
+
+func (b *Broker) topicToDelete(name *string, id offsets.TopicID) (*controller.Topic, error) {
 	im := b.controller.Image()
 	var t *controller.Topic
 	var ok bool
 	switch {
-	case ask.Topic == nil:
-		if t, ok = im.TopicByID(ask.TopicID); !ok {
+	case name == nil && id.IsZero():
+		return nil, refuse(kerr.InvalidRequest, "Neither topic name nor id were specified.")
+	case name == nil:
+		if t, ok = im.TopicByID(id); !ok {
 			return nil, kerr.UnknownTopicID
 		}
-	case !offsets.TopicID(ask.TopicID).IsZero():
-		return nil, fmt.Errorf("%w: a topic is named by its name or by its id, not by both", kerr.InvalidRequest)
+	case !id.IsZero():
+		return nil, refuse(kerr.InvalidRequest, "You may not specify both topic name and topic id.")
 	default:
-		if t, ok = im.TopicByName(*ask.Topic); !ok {
+		if t, ok = im.TopicByName(*name); !ok {
 			return nil, kerr.UnknownTopicOrPartition
 		}
 	}
 	if t.Internal {
-		return nil, fmt.Errorf("%w: %s is the broker's own", kerr.InvalidRequest, t.Name)
+		return nil, refuse(kerr.InvalidRequest, "%s is the broker's own", t.Name)
 	}
 	return t, nil
 }

@@ -1,7 +1,6 @@
 package broker
 
 import (
-	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -13,7 +12,11 @@ import (
 )
 
 // DescribeConfigs, versions 1–4: all configurations of a topic or a broker with
-// value, source, synonyms (KIP-226), type and documentation (KIP-569).
+// value, source, synonyms (KIP-226), type and documentation (KIP-569). "" is all
+// brokers: what was set for them. A broker's loggers, client metrics
+// subscriptions (KIP-714) and groups (KIP-848) can be asked about and have none.
+
+type describedConfig = kmsg.DescribeConfigsResponseResourceConfig
 
 func (b *Broker) describeConfigs(r *kmsg.DescribeConfigsRequest) kmsg.Response {
 	m := r.ResponseKind().(*kmsg.DescribeConfigsResponse)
@@ -23,18 +26,11 @@ func (b *Broker) describeConfigs(r *kmsg.DescribeConfigsRequest) kmsg.Response {
 	for i := range r.Resources {
 		ask := &r.Resources[i]
 		out := kmsg.NewDescribeConfigsResponseResource()
-		out.ResourceType, out.ResourceName = ask.ResourceType, ask.ResourceName
-		var all []kmsg.DescribeConfigsResponseResourceConfig
-		var err error
-		switch ask.ResourceType {
-		case kmsg.ConfigResourceTypeTopic:
-			all, err = b.describeTopicConfigs(im, ask.ResourceName)
-		case kmsg.ConfigResourceTypeBroker:
-			all, err = b.describeBrokerConfigs(im, ask.ResourceName)
-		default:
-			err = fmt.Errorf("%w: resource type %d", kerr.InvalidRequest, ask.ResourceType)
+		out.ResourceType, out.ResourceName, out.ErrorMessage = ask.ResourceType, ask.ResourceName, text("")
+		all, err := b.describeResource(im, ask.ResourceType, ask.ResourceName)
+		if err != nil {
+			out.ErrorCode, out.ErrorMessage = codeAndText(err)
 		}
-		out.ErrorCode, out.ErrorMessage = codeAndText(err)
 		for _, c := range all {
 			if ask.ConfigNames != nil && !slices.Contains(ask.ConfigNames, c.Name) {
 				continue
@@ -52,13 +48,46 @@ func (b *Broker) describeConfigs(r *kmsg.DescribeConfigsRequest) kmsg.Response {
 	return m
 }
 
-func (b *Broker) describeTopicConfigs(im *controller.Image, name string) ([]kmsg.DescribeConfigsResponseResourceConfig, error) {
+func (b *Broker) describeResource(im *controller.Image, kind kmsg.ConfigResourceType, name string) ([]describedConfig, error) {
+	switch kind {
+	case kmsg.ConfigResourceTypeTopic:
+		return b.describeTopicConfigs(im, name)
+	case kmsg.ConfigResourceTypeBroker:
+		return b.describeBrokerConfigs(im, name)
+	case kmsg.ConfigResourceTypeBrokerLogger:
+		switch id, err := strconv.ParseInt(name, 10, 32); {
+		case name == "":
+			return nil, refuse(kerr.InvalidRequest, "Broker id must not be empty")
+		case err != nil:
+			return nil, refuse(kerr.InvalidRequest, "Broker id must be an integer, but it is: %s", name)
+		case int32(id) != int32(b.nodeID):
+			return nil, refuse(kerr.InvalidRequest, "Unexpected broker id, expected %d but received %s", b.nodeID, name)
+		}
+		return nil, nil
+	case kmsg.ConfigResourceTypeClientMetrics:
+		if name == "" {
+			return nil, refuse(kerr.InvalidRequest, "Client metrics subscription name must not be empty")
+		}
+		return nil, nil
+	case kmsg.ConfigResourceTypeGroupConfig:
+		if name == "" {
+			return nil, refuse(kerr.InvalidRequest, "Group name must not be empty")
+		}
+		return nil, nil
+	}
+	return nil, kerr.InvalidRequest
+}
+
+func (b *Broker) describeTopicConfigs(im *controller.Image, name string) ([]describedConfig, error) {
+	if err := controller.CheckTopicName(name); err != nil {
+		return nil, err
+	}
 	t, ok := im.TopicByName(name)
 	if !ok {
-		return nil, fmt.Errorf("%w: topic %q", kerr.UnknownTopicOrPartition, name)
+		return nil, refuse(kerr.UnknownTopicOrPartition, "")
 	}
 	l := b.layers(t, im)
-	all := make([]kmsg.DescribeConfigsResponseResourceConfig, 0, len(topicSettings)+1)
+	all := make([]describedConfig, 0, len(topicSettings)+1)
 	for i := range topicSettings {
 		s := &topicSettings[i]
 		v, source := l.find(s)
@@ -77,8 +106,8 @@ func (b *Broker) describeTopicConfigs(im *controller.Image, name string) ([]kmsg
 	return all, nil
 }
 
-func sortConfigs(all []kmsg.DescribeConfigsResponseResourceConfig) {
-	slices.SortFunc(all, func(a, b kmsg.DescribeConfigsResponseResourceConfig) int { return strings.Compare(a.Name, b.Name) })
+func sortConfigs(all []describedConfig) {
+	slices.SortFunc(all, func(a, b describedConfig) int { return strings.Compare(a.Name, b.Name) })
 }
 
 // synonyms are all values of a configuration, the one that counts first.
@@ -87,63 +116,58 @@ func (l layers) synonyms(s *setting) []kmsg.DescribeConfigsResponseResourceConfi
 	add := func(name, value string, source kmsg.ConfigSource) {
 		out = append(out, kmsg.DescribeConfigsResponseResourceConfigConfigSynonym{Name: name, Value: &value, Source: source})
 	}
-	broker := s.broker
-	if broker == "" {
-		broker = s.name
-	}
 	if v, ok := l.topic[s.name]; ok {
 		add(s.name, v, kmsg.ConfigSourceDynamicTopicConfig)
 	}
+	if s.broker == "" {
+		return out
+	}
+	ofTopic := len(out)
+	if v, ok := l.own[s.broker]; ok {
+		add(s.broker, v, kmsg.ConfigSourceDynamicBrokerConfig)
+	}
 	if v, ok := l.dynamic[s.broker]; ok {
-		add(broker, v, kmsg.ConfigSourceDynamicDefaultBrokerConfig)
+		add(s.broker, v, kmsg.ConfigSourceDynamicDefaultBrokerConfig)
 	}
 	if v, ok := l.static[s.name]; ok {
-		add(broker, v, kmsg.ConfigSourceStaticBrokerConfig)
+		add(s.broker, v, kmsg.ConfigSourceStaticBrokerConfig)
 	}
-	add(broker, l.ofTable(s), kmsg.ConfigSourceDefaultConfig)
+	switch name, value, ok := s.lastSynonym(); {
+	case !ok:
+		add(s.broker, l.ofTable(s), kmsg.ConfigSourceDefaultConfig)
+	case len(out) > ofTopic:
+		add(name, value, kmsg.ConfigSourceDefaultConfig)
+	}
 	return out
 }
 
-func describeSetting(name, value string, source kmsg.ConfigSource, kind kmsg.ConfigType, doc string) kmsg.DescribeConfigsResponseResourceConfig {
+func describeSetting(name, value string, source kmsg.ConfigSource, kind kmsg.ConfigType, doc string) describedConfig {
 	c := kmsg.NewDescribeConfigsResponseResourceConfig()
 	c.Name, c.Value, c.Source, c.ConfigType, c.Documentation = name, &value, source, kind, &doc
-	c.IsDefault = source == kmsg.ConfigSourceDefaultConfig
 	return c
 }
 
 // describeBrokerConfigs lists what a broker runs with: what it was started
-// with, fixed, and the defaults of topics that may be set for all brokers.
-func (b *Broker) describeBrokerConfigs(im *controller.Image, name string) ([]kmsg.DescribeConfigsResponseResourceConfig, error) {
-	own := map[string]string{}
-	if name != "" {
-		id, err := strconv.ParseInt(name, 10, 32)
-		if err != nil || int32(id) != int32(b.nodeID) {
-			return nil, fmt.Errorf("%w: this is broker %d, not %q", kerr.InvalidRequest, b.nodeID, name)
-		}
-		own = im.BrokerConfigs(b.nodeID)
+// with, read-only, and the defaults of topics, which may be set for one broker
+// or for all of them.
+func (b *Broker) describeBrokerConfigs(im *controller.Image, name string) ([]describedConfig, error) {
+	if name == "" {
+		return describeAllBrokers(im), nil
 	}
-	var all []kmsg.DescribeConfigsResponseResourceConfig
-	if name != "" {
-		for _, fixed := range b.fixedSettings() {
-			c := describeSetting(fixed.name, fixed.value, kmsg.ConfigSourceStaticBrokerConfig, fixed.kind, fixed.doc)
-			c.ReadOnly = true
-			c.ConfigSynonyms = []kmsg.DescribeConfigsResponseResourceConfigConfigSynonym{{Name: fixed.name, Value: c.Value, Source: c.Source}}
-			all = append(all, c)
-		}
+	switch id, err := strconv.ParseInt(name, 10, 32); {
+	case err != nil:
+		return nil, refuse(kerr.InvalidRequest, "Broker id must be an integer, but it is: %s", name)
+	case int32(id) != int32(b.nodeID):
+		return nil, refuse(kerr.InvalidRequest, "Unexpected broker id, expected %d or empty string, but received %s", b.nodeID, name)
 	}
-	l := layers{dynamic: im.BrokerConfig, static: b.config.Defaults}
+	all := b.describeStart()
+	l := b.brokerLayers(im)
 	for i := range topicSettings {
 		s := &topicSettings[i]
 		if s.broker == "" {
 			continue
 		}
 		v, source := l.find(s)
-		if set, ok := own[s.broker]; ok {
-			v, source = set, kmsg.ConfigSourceDynamicBrokerConfig
-		}
-		if name == "" && source != kmsg.ConfigSourceDynamicDefaultBrokerConfig {
-			continue
-		}
 		c := describeSetting(s.broker, v, source, s.kind, s.doc)
 		c.ConfigSynonyms = l.synonyms(s)
 		all = append(all, c)
@@ -152,30 +176,41 @@ func (b *Broker) describeBrokerConfigs(im *controller.Image, name string) ([]kms
 	return all, nil
 }
 
-type fixedSetting struct {
-	name, value string
-	kind        kmsg.ConfigType
-	doc         string
+// describeAllBrokers lists what was set for all brokers.
+func describeAllBrokers(im *controller.Image) (all []describedConfig) {
+	for name, v := range im.BrokerConfig {
+		s, ok := findBrokerSetting(name)
+		if !ok {
+			continue // set by a later release
+		}
+		c := describeSetting(name, v, kmsg.ConfigSourceDynamicDefaultBrokerConfig, s.kind, s.doc)
+		c.ConfigSynonyms = []kmsg.DescribeConfigsResponseResourceConfigConfigSynonym{{Name: name, Value: &v, Source: c.Source}}
+		all = append(all, c)
+	}
+	sortConfigs(all)
+	return all
 }
 
-// fixedSettings are the broker's own settings, which a start decides.
-func (b *Broker) fixedSettings() []fixedSetting {
-	or := func(name, value string) string {
-		if v, ok := b.config.Defaults[name]; ok {
-			return v
+// describeStart lists what the start of this broker decided.
+func (b *Broker) describeStart() (all []describedConfig) {
+	add := func(name, value string, source kmsg.ConfigSource, kind kmsg.ConfigType, doc string) *describedConfig {
+		c := describeSetting(name, value, source, kind, doc)
+		c.ReadOnly = true
+		c.ConfigSynonyms = []kmsg.DescribeConfigsResponseResourceConfigConfigSynonym{{Name: name, Value: c.Value, Source: source}}
+		all = append(all, c)
+		return &all[len(all)-1]
+	}
+	for _, f := range b.fixedSettings() {
+		add(f.name, f.value, f.source, f.kind, f.doc)
+	}
+	for i := range startSettings {
+		s := &startSettings[i]
+		if _, given := b.config.Defaults[s.name]; !given {
+			add(s.name, s.value, kmsg.ConfigSourceDefaultConfig, s.kind, s.doc)
+			continue
 		}
-		return value
+		c := add(s.name, b.config.startValue(s.name), kmsg.ConfigSourceStaticBrokerConfig, s.kind, s.doc)
+		c.ConfigSynonyms = append(c.ConfigSynonyms, kmsg.DescribeConfigsResponseResourceConfigConfigSynonym{Name: s.name, Value: &s.value, Source: kmsg.ConfigSourceDefaultConfig})
 	}
-	return []fixedSetting{
-		{"advertised.listeners", clientListener + "://" + b.Advertised(), kmsg.ConfigTypeString, "Where clients connect to."},
-		{"auto.create.topics.enable", or("auto.create.topics.enable", "true"), kmsg.ConfigTypeBoolean, "Whether a topic is made when it is first used."},
-		{"broker.id", strconv.Itoa(int(b.nodeID)), kmsg.ConfigTypeInt, "The node's id."},
-		{"default.replication.factor", or("default.replication.factor", "-1"), kmsg.ConfigTypeInt, "Replicas of a topic that doesn't say; -1 is three, or as many as there are brokers."},
-		{"listeners", clientListener + "://" + b.bound, kmsg.ConfigTypeString, "Where the broker listens."},
-		{"log.dirs", b.config.Dir, kmsg.ConfigTypeString, "The data directory."},
-		{"node.id", strconv.Itoa(int(b.nodeID)), kmsg.ConfigTypeInt, "The node's id."},
-		{"num.partitions", or("num.partitions", "1"), kmsg.ConfigTypeInt, "Partitions of a topic that doesn't say."},
-		{"offsets.topic.num.partitions", strconv.Itoa(offsetsPartitions), kmsg.ConfigTypeInt, "Partitions of " + offsetsTopic + "."},
-		{"socket.request.max.bytes", strconv.Itoa(produceBytes), kmsg.ConfigTypeInt, "Longest request."},
-	}
+	return all
 }

@@ -2,6 +2,7 @@ package broker
 
 import (
 	"slices"
+	"strings"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -68,7 +69,7 @@ func (b *Broker) metadataAsked(r *kmsg.MetadataRequest, want *kmsg.MetadataReque
 	if t, ok := im.TopicByName(*want.Topic); ok {
 		return b.metadataTopic(r, t)
 	}
-	if !create || b.config.Defaults["auto.create.topics.enable"] == "false" {
+	if !create || strings.EqualFold(b.config.startValue("auto.create.topics.enable"), "false") {
 		failed.ErrorCode = kerr.UnknownTopicOrPartition.Code
 		return failed
 	}

@@ -18,6 +18,7 @@ import (
 const (
 	offsetsTopic      = "__consumer_offsets"
 	offsetsPartitions = 50
+	offsetsSegment    = "104857600" // bytes
 	jobsTopic         = "__sawlog_jobs"
 )
 
@@ -31,7 +32,7 @@ func internalTopic(name string) controller.NewTopic {
 		Configs: map[string]string{
 			"cleanup.policy":   "compact",
 			"compression.type": "producer",
-			"segment.bytes":    "104857600",
+			"segment.bytes":    offsetsSegment,
 		},
 	}
 	if name == offsetsTopic {
@@ -104,9 +105,10 @@ func (b *Broker) groupConfig() group.Config {
 			}
 			return "", false
 		},
-		Store:  b.store,
-		Logger: b.config.Logger,
-		Fail:   b.fail,
+		Store:    b.store,
+		Logger:   b.config.Logger,
+		Fail:     b.fail,
+		Settings: b.config.groupSettings(),
 	}
 }
 

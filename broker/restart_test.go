@@ -97,8 +97,8 @@ func TestConfigIsJudged(t *testing.T) {
 		{"all addresses, none advertised", broker.Config{Dir: "x", Listen: "0.0.0.0:9092", Insecure: true}, "--advertise"},
 		{"no host, none advertised", broker.Config{Dir: "x", Listen: ":9092", Insecure: true}, "--advertise"},
 		{"advertised without a port", broker.Config{Dir: "x", Advertise: "host"}, "advertised address"},
-		{"unknown default", broker.Config{Dir: "x", Defaults: map[string]string{"retention": "1"}}, "unknown topic config"},
-		{"bad default", broker.Config{Dir: "x", Defaults: map[string]string{"retention.ms": "week"}}, "not a number"},
+		{"unknown default", broker.Config{Dir: "x", Defaults: map[string]string{"retention": "1"}}, "Unknown topic config"},
+		{"bad default", broker.Config{Dir: "x", Defaults: map[string]string{"retention.ms": "week"}}, "Not a number"},
 		{"bad partitions", broker.Config{Dir: "x", Defaults: map[string]string{"num.partitions": "0"}}, "num.partitions"},
 		{"negative node", broker.Config{Dir: "x", NodeID: -3}, "negative"},
 	}

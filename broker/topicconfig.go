@@ -28,6 +28,7 @@ type topicConfig struct {
 // layers are where the value of a configuration may come from, strongest first.
 type layers struct {
 	topic   map[string]string // set on the topic
+	own     map[string]string // set for this broker, by the broker-wide name
 	dynamic map[string]string // set for all brokers, by the broker-wide name
 	static  map[string]string // given at start, by the topic's name
 	// replicated: every partition has other replicas, which hold what a power
@@ -39,6 +40,9 @@ type layers struct {
 func (l layers) find(s *setting) (string, kmsg.ConfigSource) {
 	if v, ok := l.topic[s.name]; ok {
 		return v, kmsg.ConfigSourceDynamicTopicConfig
+	}
+	if v, ok := l.own[s.broker]; ok {
+		return v, kmsg.ConfigSourceDynamicBrokerConfig
 	}
 	if v, ok := l.dynamic[s.broker]; ok {
 		return v, kmsg.ConfigSourceDynamicDefaultBrokerConfig
@@ -63,7 +67,14 @@ func (b *Broker) layers(meta *controller.Topic, im *controller.Image) layers {
 	for i := range meta.Partitions {
 		replicated = replicated && len(meta.Partitions[i].Replicas) > 1
 	}
-	return layers{topic: meta.Configs, dynamic: im.BrokerConfig, static: b.config.Defaults, replicated: replicated}
+	l := b.brokerLayers(im)
+	l.topic, l.replicated = meta.Configs, replicated
+	return l
+}
+
+// brokerLayers are those below any topic's.
+func (b *Broker) brokerLayers(im *controller.Image) layers {
+	return layers{own: im.BrokerConfigs(b.nodeID), dynamic: im.BrokerConfig, static: b.config.Defaults}
 }
 
 // resolve parses all layers. What doesn't parse was refused when it was set;
@@ -72,10 +83,10 @@ func (l layers) resolve() topicConfig {
 	text := func(name string) string {
 		s, _ := findSetting(name)
 		v, _ := l.find(s)
-		if s.check(v) != nil {
+		if v = strings.TrimSpace(v); s.check(v) != nil {
 			return l.ofTable(s)
 		}
-		return strings.TrimSpace(v)
+		return v
 	}
 	number := func(name string) int64 {
 		n, _ := strconv.ParseInt(text(name), 10, 64) // checked by text
@@ -117,6 +128,8 @@ func (l layers) resolve() topicConfig {
 		c.level = int(number("compression.zstd.level"))
 	}
 	c.rules = record.Rules{
+		MaxDecompressed: int(number("max.decompressed.message.bytes")),
+
 		NeedKeys:      c.log.Compact,
 		LogAppendTime: c.log.LogAppendTime,
 		BeforeMax:     bound(number("message.timestamp.before.max.ms")),

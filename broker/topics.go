@@ -108,7 +108,7 @@ func (b *Broker) onChange(old, now *controller.Image) {
 			b.dropTopic(t)
 		}
 	}
-	everywhere := !sameConfigs(old.BrokerConfig, now.BrokerConfig)
+	everywhere := !sameConfigs(old.BrokerConfig, now.BrokerConfig) || !sameConfigs(old.BrokerConfigs(b.nodeID), now.BrokerConfigs(b.nodeID))
 	var led []log.Assignment
 	var changed []*topic
 	for _, t := range now.Topics() {

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"maps"
 	"net"
 	"sync"
 	"testing"
@@ -15,7 +16,8 @@ import (
 )
 
 // Start runs a broker on a free loopback port, over a directory of the test's,
-// until the test ends. change, when not nil, may alter the config.
+// until the test ends. New groups don't wait for more members there. change,
+// when not nil, may alter the config.
 func Start(t testing.TB, change func(*broker.Config)) *broker.Broker {
 	t.Helper()
 	c := broker.Config{
@@ -27,6 +29,14 @@ func Start(t testing.TB, change func(*broker.Config)) *broker.Broker {
 	}
 	if c.Dir == "" {
 		c.Dir = t.TempDir()
+	}
+	const delay = "group.initial.rebalance.delay.ms"
+	if _, ok := c.Defaults[delay]; !ok {
+		c.Defaults = maps.Clone(c.Defaults)
+		if c.Defaults == nil {
+			c.Defaults = map[string]string{}
+		}
+		c.Defaults[delay] = "0"
 	}
 	b, err := broker.Open(t.Context(), c)
 	if err != nil {

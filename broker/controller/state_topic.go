@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"strings"
 
 	"sawlog/offsets"
 )
@@ -184,7 +185,7 @@ func (s settings) minISR(im *Image, t *Topic, p *Partition) int {
 }
 
 func (s settings) unclean(im *Image, t *Topic) bool {
-	return s.lookup(im, t, uncleanKey) == "true"
+	return strings.EqualFold(s.lookup(im, t, uncleanKey), "true")
 }
 
 // checkConfigs judges the configurations a resource would have.
