@@ -7,7 +7,6 @@ import (
 	"path"
 	"runtime"
 	"sort"
-	"strings"
 	"sync"
 	"sync/atomic"
 
@@ -40,6 +39,8 @@ type Disk struct {
 	epoch int64 // broker epoch
 	logs  map[logKey]*Log
 	names map[string]*Log // by folder
+
+	nameless nameless
 
 	checkpointMu sync.Mutex
 	points       map[logKey]point // as last written
@@ -120,7 +121,7 @@ func (d *Disk) start() error {
 		at.clean = false
 		d.config.Logger.Error("epoch journal is damaged; epochs are read from all batches", "records", damaged)
 	}
-	if err := d.discover(at.points); err != nil {
+	if err := d.discover(at); err != nil {
 		return err
 	}
 	var lost error
@@ -148,90 +149,6 @@ func (d *Disk) readPoints() (journalMark, map[logKey]point, error) {
 		return journalMark{}, map[logKey]point{}, nil
 	}
 	return mark, points, nil
-}
-
-// discover finds the folders of logs and clears those half deleted. A folder
-// without topic id is one whose creation a power cut undid: nothing in it was
-// ever synced. Where the checkpoint knows better it is damage, and an error:
-// put aside, the log would begin anew and its records be lost.
-func (d *Disk) discover(points map[logKey]point) error {
-	entries, err := d.fs.ReadDir(d.dir)
-	if err != nil {
-		return err
-	}
-	nameless := map[string]error{}
-	for _, e := range entries {
-		name := e.Name()
-		if strings.HasSuffix(name, deleteSuffix) && e.IsDir() {
-			if err := d.fs.RemoveAll(path.Join(d.dir, name)); err != nil {
-				return err
-			}
-			continue
-		}
-		tp, ok := parseFolderName(name)
-		if !ok || !e.IsDir() {
-			continue
-		}
-		id, err := d.readPartition(name)
-		switch {
-		case errors.Is(err, errNoPartition):
-			nameless[name] = err
-			continue
-		case err != nil:
-			return err
-		}
-		l := newLog(d, name, tp, id, DefaultConfig())
-		d.logs[l.key()], d.names[name] = l, l
-	}
-	lost := map[int32]bool{} // partitions with synced records in no folder that has an id
-	for key, p := range points {
-		if d.logs[key] == nil && p.recovery > p.start {
-			lost[key.partition] = true
-		}
-	}
-	for name, err := range nameless {
-		tp, _ := parseFolderName(name)
-		if lost[tp.Partition] && d.holdsRecords(name) {
-			return &CorruptError{Path: path.Join(d.dir, name, partitionName), Err: err}
-		}
-		d.config.Logger.Warn("folder without topic id is put aside", "folder", name, "err", err)
-		if err := d.aside(name, straySuffix); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// holdsRecords tells whether a folder has a segment that is not empty.
-func (d *Disk) holdsRecords(folder string) bool {
-	entries, err := d.fs.ReadDir(path.Join(d.dir, folder))
-	if err != nil {
-		return true
-	}
-	for _, e := range entries {
-		if strings.HasSuffix(e.Name(), logSuffix) {
-			if info, err := e.Info(); err != nil || info.Size() > 0 {
-				return true
-			}
-		}
-	}
-	return false
-}
-
-var errNoPartition = errors.New("no topic id")
-
-func (d *Disk) readPartition(folder string) (offsets.TopicID, error) {
-	b, err := vfs.ReadFile(d.fs, path.Join(d.dir, folder, partitionName))
-	if err != nil && !errors.Is(err, os.ErrNotExist) {
-		return offsets.TopicID{}, err
-	}
-	if err == nil {
-		var id offsets.TopicID
-		if id, err = decodePartition(b); err == nil {
-			return id, nil
-		}
-	}
-	return offsets.TopicID{}, fmt.Errorf("%w: %w", errNoPartition, err)
 }
 
 // loadAll recovers the logs, a few at a time.
@@ -318,6 +235,12 @@ func (d *Disk) Create(tp offsets.TopicPartition, id offsets.TopicID, c Config) (
 		return nil, fmt.Errorf("create %s: topic %s is in the way: %w", tp, l.id, os.ErrExist)
 	}
 	l := newLog(d, folder, tp, id, c)
+	if adopted, err := d.adopt(l); err != nil {
+		return nil, err
+	} else if adopted {
+		d.logs[l.key()], d.names[folder] = l, l
+		return l, nil
+	}
 	if err := d.fs.MkdirAll(l.path, 0o755); err != nil {
 		return nil, err
 	}

@@ -64,7 +64,7 @@
 // The layouts are Kafka's own, so that its dump tool reads them too. The name
 // of a file is the 20-digit base offset of its segment.
 //
-//	partition.metadata   text: "version: 0", "topic_id: <id>"
+//	partition.metadata   text: "version: 0", "topic_id: <id>", "crc: <8 hex digits, of both lines>"
 //	N.log                batches, as package record draws them, one after the other
 //	N.index              8 bytes an entry:  relative offset i32 │ position i32
 //	N.timeindex         12 bytes an entry:  greatest timestamp so far i64 │ relative offset i32

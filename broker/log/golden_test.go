@@ -219,7 +219,12 @@ func FuzzFiles(f *testing.F) {
 				}
 			}
 		}
-		_, _ = decodePartition(b) // must not panic
+		if id, sealed, err := decodePartition(b); err == nil && sealed {
+			if back, _, err := decodePartition(encodePartition(id)); err != nil || back != id {
+				t.Fatalf("topic id does not come back: %v", err)
+			}
+		}
+		_, _ = mendPartition(b) // must not panic
 	})
 }
 

@@ -1,8 +1,10 @@
 package log
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"os"
 	"path"
 	"strconv"
@@ -145,28 +147,52 @@ func kernelBootID() string {
 	return strings.TrimSpace(string(b))
 }
 
-// encodePartition is partition.metadata, as Kafka writes it.
+// encodePartition is partition.metadata, as Kafka writes it, and a checksum of
+// its two lines in a third, where Kafka reads no further.
 func encodePartition(id offsets.TopicID) []byte {
-	return []byte("version: 0\ntopic_id: " + id.String() + "\n")
+	lines := "version: 0\ntopic_id: " + id.String() + "\n"
+	return fmt.Appendf(nil, "%scrc: %08x\n", lines, crc32.Checksum([]byte(lines), castagnoli))
 }
 
-func decodePartition(b []byte) (offsets.TopicID, error) {
-	var id offsets.TopicID
-	version := ""
+// decodePartition reads it; sealed is false for a file without checksum, as
+// Kafka's are.
+func decodePartition(b []byte) (id offsets.TopicID, sealed bool, err error) {
+	version, sum := "", ""
 	for line := range strings.Lines(string(b)) {
 		key, value, _ := strings.Cut(strings.TrimSpace(line), ":")
 		switch strings.TrimSpace(key) {
 		case "version":
 			version = strings.TrimSpace(value)
 		case "topic_id":
-			var err error
 			if id, err = offsets.ParseTopicID(strings.TrimSpace(value)); err != nil {
-				return id, err
+				return id, false, err
 			}
+		case "crc":
+			sum = strings.TrimSpace(value)
 		}
 	}
 	if version != "0" || id.IsZero() {
-		return id, fmt.Errorf("version %q, topic id %s", version, id)
+		return id, false, fmt.Errorf("version %q, topic id %s", version, id)
 	}
-	return id, nil
+	if sum == "" {
+		return id, false, nil
+	}
+	want := encodePartition(id)
+	if !bytes.HasPrefix(want, bytes.TrimSpace(b)) { // what is only cut off is not bent
+		return id, false, fmt.Errorf("checksum %q, want %q", sum, bytes.TrimSpace(want[len(want)-9:]))
+	}
+	return id, true, nil
+}
+
+// mendPartition finds the one bit that is wrong in a file with a checksum.
+func mendPartition(b []byte) (offsets.TopicID, error) {
+	b = bytes.Clone(b)
+	for i := range 8 * min(len(b), 256) {
+		b[i/8] ^= 1 << (i % 8)
+		if id, sealed, err := decodePartition(b); err == nil && sealed && bytes.Equal(b, encodePartition(id)) {
+			return id, nil
+		}
+		b[i/8] ^= 1 << (i % 8)
+	}
+	return offsets.TopicID{}, errors.New("more than a bit is wrong")
 }

@@ -345,53 +345,6 @@ func TestLostFiles(t *testing.T) {
 	}
 }
 
-// TestFolderWithoutTopicID is put aside, and its name free again.
-func TestFolderWithoutTopicID(t *testing.T) {
-	fs, _, l := onMem(t, small())
-	fill(t, l, 20)
-	crashed := fs.CrashClone(nil)
-	must(t, vfs.Replace(crashed, "data/clicks-0/"+partitionName, []byte("version: 0\ntopic_id: nonsense\n")))
-	d := openTest(t, crashed, "data")
-	if n := len(d.Logs()); n != 0 {
-		t.Fatalf("%d logs", n)
-	}
-	l, err := d.Create(testTP, testID, small())
-	must(t, err)
-	if l.End() != 0 {
-		t.Fatalf("end %d", l.End())
-	}
-	if _, err := crashed.Stat("data/" + asideName("clicks-0", testNow, straySuffix)); err != nil {
-		t.Fatal(err)
-	}
-	must(t, d.Close())
-}
-
-// TestDamagedTopicID is an error where the checkpoint says that records were
-// synced: put aside, they would be lost.
-func TestDamagedTopicID(t *testing.T) {
-	for _, text := range []string{"", "version: 0\ntopic_id: nonsense\n"} {
-		fs, d, l := onMem(t, small())
-		fill(t, l, 20)
-		must(t, d.Close())
-		name := "data/clicks-0/" + partitionName
-		sound, err := vfs.ReadFile(fs, name)
-		must(t, err)
-		must(t, vfs.Replace(fs, name, []byte(text)))
-		for range 2 { // it stays an error
-			var corrupt *CorruptError
-			if _, err := OpenDisk(fs, "data", DiskConfig{}); !errors.As(err, &corrupt) || corrupt.Path != name {
-				t.Fatalf("opened with the id %q: %v", text, err)
-			}
-		}
-		must(t, vfs.Replace(fs, name, sound))
-		d, l = reopen(t, fs)
-		if l.End() != 20 {
-			t.Fatalf("end %d after the id was mended", l.End())
-		}
-		must(t, d.Close())
-	}
-}
-
 // TestReset begins anew at an offset, also when it is cut short by a crash.
 func TestReset(t *testing.T) {
 	fs, d, l := onMem(t, small())

@@ -23,7 +23,7 @@ func (d *Disk) Tick(now time.Time) error {
 	for _, l := range d.Logs() {
 		errs = append(errs, l.tick(now.UnixMilli()))
 	}
-	errs = append(errs, d.dropStrays(now), d.checkpoint())
+	errs = append(errs, d.dropNameless(), d.dropStrays(now), d.checkpoint())
 	d.cleaner.at(now.UnixMilli())
 	return errors.Join(errs...)
 }
@@ -106,25 +106,6 @@ func (l *Log) expired(c *Config, now int64, hold offsets.Offset) (offsets.Offset
 		to = v.endOf(i)
 	}
 	return to, nil
-}
-
-// dropStrays deletes folders put aside long ago.
-func (d *Disk) dropStrays(now time.Time) error {
-	entries, err := d.fs.ReadDir(d.dir)
-	if err != nil {
-		return err
-	}
-	for _, e := range entries {
-		ms, ok := parseAsideName(e.Name(), straySuffix)
-		if !ok || now.Sub(time.UnixMilli(ms)) < d.config.StrayDelay {
-			continue
-		}
-		d.config.Logger.Info("stray folder is deleted", "folder", e.Name())
-		if err := d.fs.RemoveAll(path.Join(d.dir, e.Name())); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // checkpoint writes recovery-points when something has changed, and the journal
