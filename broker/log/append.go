@@ -113,6 +113,7 @@ func (l *Log) takeBack(err error) error {
 	for i := len(l.undo) - 1; i >= 0; i-- {
 		l.producers.put(l.undo[i])
 	}
+	l.undo = l.undo[:0]
 	return l.wrap("append", err)
 }
 
@@ -223,6 +224,7 @@ func (l *Log) write(bufs [][]byte, end offsets.Offset, c *Config, now int64) err
 	if l.dirtied == 0 {
 		l.dirtied = max(now, 1)
 	}
+	l.undo = l.undo[:0]
 	l.pub.Lock()
 	l.view.end, l.view.size = end, s.size
 	l.pub.Unlock()
@@ -348,13 +350,14 @@ func (s *segment) trim() error {
 	return f.Truncate(s.size)
 }
 
-// writeSnapshot leaves the producers' state as of an offset.
+// writeSnapshot leaves the producers' state as of an offset, the log's end. Of
+// batches that are on their way it knows nothing: they may never be written.
 func (l *Log) writeSnapshot(at offsets.Offset) error {
 	name := l.file(offsetName(at, snapshotSuffix))
 	f, err := l.disk.fs.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o644)
 	if err != nil {
 		return err
 	}
-	_, err = f.Write(encodeSnapshot(&l.producers))
+	_, err = f.Write(encodeSnapshot(l.producers.before(l.undo)))
 	return errors.Join(err, f.Close())
 }

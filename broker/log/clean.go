@@ -3,6 +3,7 @@ package log
 import (
 	"errors"
 	"math"
+	"slices"
 	"sync"
 	"time"
 )
@@ -172,20 +173,8 @@ func (c *cleaner) clean(job *cleanJob, now int64) error {
 // that has recovery begin there.
 func (c *cleaner) secure(job *cleanJob) error {
 	l := job.log
-	if l.RecoveryPoint() < job.end {
-		if err := l.flush(job.end, false); err != nil {
-			return err
-		}
-	}
 	l.flushMu.Lock()
-	l.mu.Lock()
-	var err error
-	if l.closed {
-		err = ErrClosed
-	} else {
-		err = l.broken("keep the producers of", l.keepProducers(job.end))
-	}
-	l.mu.Unlock()
+	err := l.secureHeld(job)
 	l.flushMu.Unlock()
 	if err != nil {
 		return err
@@ -194,6 +183,21 @@ func (c *cleaner) secure(job *cleanJob) error {
 		return l.full(err)
 	}
 	return nil
+}
+
+func (l *Log) secureHeld(job *cleanJob) error {
+	sealed := !slices.ContainsFunc(job.segments, func(s *segment) bool { return !s.indexDone })
+	if l.RecoveryPoint() < job.end || !sealed {
+		if err := l.flushHeld(true); err != nil {
+			return err
+		}
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed {
+		return ErrClosed
+	}
+	return l.broken("keep the producers of", l.keepProducers(job.end))
 }
 
 func (c *cleaner) stopped() bool {

@@ -366,7 +366,7 @@ func TestCleanEmptied(t *testing.T) {
 			t.Errorf("retry of sequence %d: %+v", 2*(i+2), out)
 		}
 	}
-	must(t, d.Tick(time.UnixMilli(testNow+2*day)))
+	must(t, l.tick(testNow+2*day))
 	appendOne(t, l, keyed(t, record.None, del("a"), del("b")))
 	roll(t, l)
 	clean(d, 2*day)

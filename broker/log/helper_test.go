@@ -149,7 +149,7 @@ func decode(t testing.TB, b []byte) []record.Record {
 		}
 		for it.Next() {
 			r := *it.Record()
-			r.Value = append([]byte(nil), r.Value...)
+			r.Key, r.Value = bytes.Clone(r.Key), bytes.Clone(r.Value)
 			out = append(out, r)
 		}
 		if it.Err() != nil {

@@ -2,6 +2,7 @@ package log
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 
 	"sawlog/broker/record"
@@ -144,6 +145,22 @@ func (ps *producers) put(back undo) {
 	if p.txnFirst != noTxn {
 		ps.open++
 	}
+}
+
+// before is the state without what may yet be taken back.
+func (ps *producers) before(backs []undo) *producers {
+	if len(backs) == 0 {
+		return ps
+	}
+	out := producers{byID: maps.Clone(ps.byID), open: ps.open}
+	for _, back := range backs {
+		p := *ps.byID[back.id]
+		out.byID[back.id] = &p
+	}
+	for _, back := range slices.Backward(backs) {
+		out.put(back)
+	}
+	return &out
 }
 
 // firstUnstable is the first offset of the oldest open transaction.

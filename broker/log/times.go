@@ -79,20 +79,28 @@ const noOffset = offsets.Offset(-1)
 // MaxTimestampOffset finds the first record below end that has the greatest
 // timestamp.
 func (l *Log) MaxTimestampOffset(end offsets.Offset) (at offsets.Offset, t int64, epoch offsets.Epoch, found bool, err error) {
-	greatest := int64(record.NoTimestamp)
-	for range maxLooks {
-		greatest, err = l.greatestBelow(end)
-		if !errors.Is(err, errGone) {
+	for _, exact := range []bool{false, true} {
+		greatest := int64(record.NoTimestamp)
+		for range maxLooks {
+			greatest, err = l.greatestBelow(end, exact)
+			if !errors.Is(err, errGone) {
+				break
+			}
+		}
+		if err != nil || greatest == record.NoTimestamp {
+			return 0, 0, 0, false, l.wrap("look up greatest time", err)
+		}
+		if at, t, epoch, found, err = l.OffsetForTime(greatest, end); err != nil || found {
 			break
 		}
 	}
-	if err != nil || greatest == record.NoTimestamp {
-		return 0, 0, 0, false, l.wrap("look up greatest time", err)
-	}
-	return l.OffsetForTime(greatest, end)
+	return at, t, epoch, found, err
 }
 
-func (l *Log) greatestBelow(end offsets.Offset) (int64, error) {
+// greatestBelow is the greatest timestamp below an offset. That of a segment
+// may be of records that compaction removed, all of a batch but its header:
+// with exact the batches are looked at instead.
+func (l *Log) greatestBelow(end offsets.Offset, exact bool) (int64, error) {
 	start, logEnd, spans, err := l.spans()
 	if err != nil {
 		return 0, err
@@ -101,13 +109,16 @@ func (l *Log) greatestBelow(end offsets.Offset) (int64, error) {
 	for _, sp := range spans {
 		switch {
 		case sp.end <= start || sp.segment.base >= end || sp.maxTime <= greatest:
-		case sp.segment.base >= start && (sp.end <= end || end >= logEnd):
+		case !exact && sp.segment.base >= start && (sp.end <= end || end >= logEnd):
 			greatest = sp.maxTime
 		default:
 			// Cut by start or end: the greatest may lie outside, so look.
 			err := sp.segment.walk(max(sp.segment.base, start), sp.limit, func(b header) error {
 				if b.BaseOffset() >= end {
 					return io.EOF
+				}
+				if b.Count() == 0 {
+					return nil
 				}
 				if b.LastOffset() < end && b.BaseOffset() >= start {
 					greatest = max(greatest, b.MaxTimestamp())
