@@ -2,6 +2,7 @@ package group
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"sync/atomic"
 
@@ -17,24 +18,25 @@ import (
 func (c *Coordinator) DeleteGroups(_ context.Context, _ Client, r *kmsg.DeleteGroupsRequest, done func(*kmsg.DeleteGroupsResponse)) {
 	resp := kmsg.NewPtrDeleteGroupsResponse()
 	resp.Version = r.Version
-	resp.Groups = make([]kmsg.DeleteGroupsResponseGroup, len(r.Groups))
-	if len(r.Groups) == 0 {
+	names := make([]string, 0, len(r.Groups))
+	for _, name := range r.Groups {
+		if !slices.Contains(names, name) {
+			names = append(names, strings.Clone(name))
+		}
+	}
+	resp.Groups = make([]kmsg.DeleteGroupsResponseGroup, len(names))
+	if len(names) == 0 {
 		done(resp)
 		return
 	}
 	var left atomic.Int64
-	left.Store(int64(len(r.Groups)))
-	for i, name := range r.Groups {
-		name = strings.Clone(name)
+	left.Store(int64(len(names)))
+	for i, name := range names {
 		slot := &resp.Groups[i]
 		slot.Default()
 		slot.Group = name
 		c.shard(name).delete(name, func(code int16) {
 			slot.ErrorCode = code
-			if code == kerr.GroupIDNotFound.Code {
-				message := "Group " + name + " not found."
-				slot.ErrorMessage = &message
-			}
 			if left.Add(-1) == 0 {
 				done(resp)
 			}

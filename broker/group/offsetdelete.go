@@ -16,6 +16,11 @@ import (
 func (c *Coordinator) OffsetDelete(_ context.Context, _ Client, r *kmsg.OffsetDeleteRequest, done func(*kmsg.OffsetDeleteResponse)) {
 	resp := kmsg.NewPtrOffsetDeleteResponse()
 	resp.Version = r.Version
+	if r.Group == "" {
+		resp.ErrorCode = kerr.InvalidGroupID.Code
+		done(resp)
+		return
+	}
 	s := c.shard(r.Group)
 	s.mu.Lock()
 	defer s.unlock()
@@ -27,6 +32,9 @@ func (c *Coordinator) OffsetDelete(_ context.Context, _ Client, r *kmsg.OffsetDe
 	var doomed []offsets.TopicPartition
 	var slots []*kmsg.OffsetDeleteResponseTopicPartition
 	for _, t := range r.Topics {
+		if len(t.Partitions) == 0 {
+			continue
+		}
 		o := kmsg.NewOffsetDeleteResponseTopic()
 		o.Topic = strings.Clone(t.Topic)
 		o.Partitions = make([]kmsg.OffsetDeleteResponseTopicPartition, len(t.Partitions))

@@ -10,12 +10,16 @@ import (
 )
 
 // SyncGroup serves versions 0–5: from 3 with an instance id, from 5 with the
-// protocol the client believes chosen (KIP-559).
+// protocol the client believes chosen, which must be there (KIP-559).
 func (c *Coordinator) SyncGroup(_ context.Context, _ Client, r *kmsg.SyncGroupRequest, done func(*kmsg.SyncGroupResponse)) {
 	version := r.Version
 	reply := func(x SyncReply) { done(syncResponse(version, x)) }
 	if r.Group == "" {
 		reply(SyncReply{Code: kerr.InvalidGroupID.Code})
+		return
+	}
+	if version >= 5 && (r.ProtocolType == nil || r.Protocol == nil) {
+		reply(SyncReply{Code: kerr.InconsistentGroupProtocol.Code})
 		return
 	}
 	s := c.shard(r.Group)
