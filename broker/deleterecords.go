@@ -2,6 +2,7 @@ package broker
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -21,7 +22,10 @@ func (b *Broker) deleteRecords(r *kmsg.DeleteRecordsRequest) kmsg.Response {
 		out := kmsg.NewDeleteRecordsResponseTopic()
 		out.Topic = r.Topics[i].Topic
 		t := b.topics.name([]byte(out.Topic))
-		for _, ask := range r.Topics[i].Partitions {
+		for j, ask := range r.Topics[i].Partitions {
+			if askedAgain(r.Topics[i].Partitions[j:]) {
+				continue
+			}
 			part := kmsg.NewDeleteRecordsResponseTopicPartition()
 			part.Partition, part.LowWatermark = ask.Partition, -1
 			low, err := deleteRecords(t, ask.Partition, offsets.Offset(ask.Offset))
@@ -34,6 +38,14 @@ func (b *Broker) deleteRecords(r *kmsg.DeleteRecordsRequest) kmsg.Response {
 		m.Topics = append(m.Topics, out)
 	}
 	return m
+}
+
+// askedAgain tells that the first partition of a list comes again in it: the last
+// one counts.
+func askedAgain(parts []kmsg.DeleteRecordsRequestTopicPartition) bool {
+	return slices.ContainsFunc(parts[1:], func(p kmsg.DeleteRecordsRequestTopicPartition) bool {
+		return p.Partition == parts[0].Partition
+	})
 }
 
 // deleteRecords deletes below an offset and returns the log start after it.

@@ -3,6 +3,7 @@ package broker
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -16,6 +17,7 @@ import (
 
 	"sawlog/broker/controller"
 	"sawlog/broker/log"
+	"sawlog/broker/record"
 	"sawlog/broker/replica"
 	"sawlog/broker/vfs"
 	"sawlog/broker/wire"
@@ -126,7 +128,7 @@ func randomFetch(rnd *rand.Rand, f vfs.File, content []byte, version int16) (*fe
 			mp.RecordBatches = []byte{}
 			v := replica.View{HighWatermark: offsets.Offset(rnd.Int64()), LastStable: offsets.Offset(rnd.Int64()), LogStart: offsets.Offset(rnd.Int64()), Leader: 3, Epoch: offsets.Epoch(rnd.Int32())}
 			part.got.View = v
-			if part.code == 0 || part.code == kerr.OffsetOutOfRange.Code {
+			if part.code == 0 {
 				mp.HighWatermark, mp.LastStableOffset, mp.LogStartOffset = int64(v.HighWatermark), int64(v.LastStable), int64(v.LogStart)
 			}
 			if part.code == 0 {
@@ -325,6 +327,9 @@ func TestProduceIsKafkas(t *testing.T) {
 					if rnd.IntN(2) == 0 {
 						wp.ErrorMessage = new("what went wrong")
 					}
+					if version >= produceErrorText && rnd.IntN(2) == 0 {
+						wp.ErrorRecords = []kmsg.ProduceResponseTopicPartitionErrorRecord{{RelativeOffset: rnd.Int32(), ErrorMessage: new("in a record")}}
+					}
 					wt.Partitions = append(wt.Partitions, wp)
 				}
 				r.Topics = append(r.Topics, rt)
@@ -359,6 +364,9 @@ func fillProduced(t *testing.T, st *produceState, elsewhere *replica.Partition, 
 				t.Errorf("partition %d with %d bytes", part.index, len(part.records))
 			}
 			part.code, part.base, part.appended, part.logStart, part.text = wp.ErrorCode, wp.BaseOffset, wp.LogAppendTime, wp.LogStartOffset, wp.ErrorMessage
+			for _, e := range wp.ErrorRecords {
+				part.wrong = &record.RecordError{Index: int(e.RelativeOffset), Err: errors.New(*e.ErrorMessage)}
+			}
 			if wp.ErrorCode == kerr.NotLeaderForPartition.Code {
 				part.replica = elsewhere
 				if st.version >= produceLeaders {

@@ -25,9 +25,11 @@ import (
 // The first partition that has records gives at least one batch, however large
 // (KIP-74), and no batch is ever cut. A request that finds less than its minimum
 // parks until that much more became readable, something else changed, or its
-// time is over; any error of a partition answers at once. A request that says it
-// comes from a broker is refused: peers have a listener of their own, and nobody
-// else may move a high watermark.
+// time is over; any error of reading a partition answers at once. Partitions that
+// aren't there are no reason to: as in Kafka they are told of with the others,
+// unless there are no others. A request that says it comes from a broker is
+// refused: peers have a listener of their own, and nobody else may move a high
+// watermark.
 
 const (
 	maxFetchBytes = 55 << 20 // of one reply, as Kafka's fetch.max.bytes
@@ -49,7 +51,7 @@ func (b *Broker) fetch(e *wire.Exchange) {
 	switch {
 	case st.replica >= 0:
 		st.sessionEpoch = noSession
-		st.failAll(kerr.ClusterAuthorizationFailed.Code)
+		st.disown()
 		st.reply()
 		return
 	case st.sessionEpoch == openSession || st.sessionEpoch == noSession:
@@ -90,7 +92,7 @@ func (st *fetchState) find(t *fetchedTopic) {
 	}
 	for i := range t.parts {
 		if t.found == nil {
-			t.parts[i].code = missing
+			t.parts[i].code, t.parts[i].missing = missing, true
 			continue
 		}
 		st.findPartition(t.found, &t.parts[i])
@@ -100,6 +102,7 @@ func (st *fetchState) find(t *fetchedTopic) {
 func (st *fetchState) findPartition(t *topic, part *fetchedPartition) {
 	p, err := hosted(t, part.index)
 	part.replica, part.code = p, codeOf(err)
+	part.missing = part.code == kerr.UnknownTopicOrPartition.Code
 	if st.version < 10 && t.config.codec == record.Zstd {
 		part.code = kerr.UnsupportedCompressionType.Code
 	}
@@ -108,7 +111,7 @@ func (st *fetchState) findPartition(t *topic, part *fetchedPartition) {
 // read finds what there is for every partition. Earlier finds must have been
 // given back.
 func (st *fetchState) read() {
-	st.bytes, st.failed = 0, false
+	st.bytes, st.failed, st.missing = 0, false, 0
 	left := min(max(int64(st.maxBytes), 0), maxFetchBytes)
 	for i := range st.topics {
 		parts := st.topics[i].parts
@@ -120,17 +123,25 @@ func (st *fetchState) read() {
 					MaxBytes:  int(min(left, max(int64(part.maxBytes), 0))),
 					MinOne:    st.bytes == 0,
 					Committed: st.isolation == 1,
-					Epoch:     offsets.Epoch(part.epoch),
-					LastEpoch: offsets.Epoch(part.lastEpoch),
+					Epoch:     epochOrNone(part.epoch),
+					LastEpoch: epochOrNone(part.lastEpoch),
 				})
 				part.code = st.codeOf(part)
 				st.bytes += int64(part.got.Bytes)
 				left = max(left-int64(part.got.Bytes), 0)
 			}
-			st.failed = st.failed || part.code != 0 || part.got.Diverging != nil
+			switch {
+			case part.missing:
+				st.missing++
+			case part.code != 0 || part.got.Diverging != nil:
+				st.failed = true
+			}
 		}
 	}
 }
+
+// epochOrNone reads an epoch as Fetch does: all negative ones say nothing.
+func epochOrNone(epoch int32) offsets.Epoch { return max(offsets.Epoch(epoch), offsets.NoEpoch) }
 
 // codeOf is the code of a partition's read. A damaged batch is logged: it is
 // the one error here that tells of lost records.
@@ -144,7 +155,19 @@ func (st *fetchState) codeOf(part *fetchedPartition) int16 {
 
 // satisfied tells whether the reply is due now.
 func (st *fetchState) satisfied() bool {
-	return st.failed || st.bytes >= st.enough() || st.session == nil && len(st.topics) == 0 || st.maxWait <= 0
+	return st.failed || st.bytes >= st.enough() || st.maxWait <= 0 || st.missing == st.asked()
+}
+
+// asked is how many partitions the answer may be about.
+func (st *fetchState) asked() int {
+	if st.session != nil {
+		return len(st.session.state.parts)
+	}
+	n := 0
+	for i := range st.topics {
+		n += len(st.topics[i].parts)
+	}
+	return n
 }
 
 // enough is how many bytes make the reply due: never more than it may have.
@@ -238,11 +261,15 @@ func (st *fetchState) unwatch() {
 	}
 }
 
-// failAll answers every partition with a code.
-func (st *fetchState) failAll(code int16) {
+// disown answers a replica that isn't one of any partition here.
+func (st *fetchState) disown() {
 	for i := range st.topics {
-		for j := range st.topics[i].parts {
-			st.topics[i].parts[j].code = code
+		t := &st.topics[i]
+		st.find(t)
+		for j := range t.parts {
+			if t.parts[j].code == 0 {
+				t.parts[j].code = kerr.NotLeaderForPartition.Code
+			}
 		}
 	}
 }

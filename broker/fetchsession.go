@@ -112,17 +112,20 @@ func (st *fetchState) collect() {
 		part := &t.parts[len(t.parts)-1]
 		switch {
 		case s.state.byID && !found && !p.named:
-			part.code = kerr.UnknownTopicID.Code
+			part.code, part.missing = kerr.UnknownTopicID.Code, true
 		case t.found == nil:
-			part.code = kerr.UnknownTopicOrPartition.Code
+			part.code, part.missing = kerr.UnknownTopicOrPartition.Code, true
 		case s.state.byID && !found: // another topic of that name
-			_, err := hosted(t.found, p.index)
-			if part.code = codeOf(err); err == nil {
+			st.findPartition(t.found, part)
+			if part.replica = nil; !part.missing {
 				part.code = kerr.InconsistentTopicID.Code
 			}
 		default:
 			p.named = s.state.byID
 			st.findPartition(t.found, part)
+		}
+		if st.resumed && part.replica == nil && p.watch.replica != nil {
+			part.missing = false // it was there when the request came
 		}
 		s.follow(p, part.replica, version(part.replica))
 	}
@@ -207,6 +210,7 @@ func (st *fetchState) resumeInSession(expired bool) {
 	}
 	s := st.session
 	s.need.Store(st.enough())
+	st.resumed = true
 	st.collect()
 	st.read()
 	if !st.satisfied() && !expired {

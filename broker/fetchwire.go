@@ -33,10 +33,12 @@ type fetchState struct {
 
 	session *fetchSession // whose owner this is
 	waiting bool          // for the session: an earlier request is to be answered first
+	resumed bool          // it was looked at and parked
 
-	code   int16
-	bytes  int64
-	failed bool
+	code    int16
+	bytes   int64
+	failed  bool
+	missing int // partitions that aren't there
 }
 
 // forgottenPart is a partition taken out of a session.
@@ -62,6 +64,7 @@ type fetchedPartition struct {
 
 	part    *sessionPart // of the session, inside of one
 	silent  bool         // not in the answer: there is nothing new
+	missing bool         // there is no such topic or partition
 	replica *replica.Partition
 	code    int16
 	err     error
@@ -211,7 +214,7 @@ func (st *fetchState) free() {
 		return
 	}
 	clear(st.forgotten)
-	st.broker, st.exchange, st.session, st.waiting = nil, nil, nil, false
+	st.broker, st.exchange, st.session, st.waiting, st.resumed = nil, nil, nil, false, false
 	st.names, st.topics, st.forgotten = st.names[:0], st.topics[:0], st.forgotten[:0]
 	st.code, st.bytes, st.failed = 0, 0, false
 	pool.Put(st)
@@ -287,11 +290,11 @@ func (part *fetchedPartition) hints() bool {
 	return part.replica != nil && (part.code == kerr.NotLeaderForPartition.Code || part.code == kerr.FencedLeaderEpoch.Code)
 }
 
-// told is where the partition is, as its reply says it: errors other than a
-// wrong offset tell nothing.
+// told is where the partition is, as its reply says it: one with an error says
+// nothing.
 func (part *fetchedPartition) told() sessionTold {
 	v := part.got.View
-	if part.replica == nil || part.code != 0 && part.code != kerr.OffsetOutOfRange.Code {
+	if part.replica == nil || part.code != 0 {
 		return sessionTold{-1, -1, -1}
 	}
 	return sessionTold{v.HighWatermark, v.LastStable, v.LogStart}
@@ -307,11 +310,13 @@ func (st *fetchState) encodePartition(r *wire.Response, part *fetchedPartition) 
 	if st.version >= 5 {
 		dst = kbin.AppendInt64(dst, int64(told.start))
 	}
-	switch { // aborted transactions: null unless asked for, and there are none
-	case flexible:
-		dst = kbin.AppendCompactNullableArrayLen(dst, 0, st.isolation != 1)
-	default:
-		dst = kbin.AppendNullableArrayLen(dst, 0, st.isolation != 1)
+	// Aborted transactions: there are none, and where nobody asked for them the
+	// list is null, except that Kafka has an empty one where nothing was read.
+	none := st.isolation != 1 && !part.missing
+	if flexible {
+		dst = kbin.AppendCompactNullableArrayLen(dst, 0, none)
+	} else {
+		dst = kbin.AppendNullableArrayLen(dst, 0, none)
 	}
 	if st.version >= 11 {
 		dst = kbin.AppendInt32(dst, -1) // preferred read replica

@@ -19,7 +19,11 @@ func (b *Broker) initProducerID(r *kmsg.InitProducerIDRequest) kmsg.Response {
 	m.Default()
 	m.Version = r.Version
 	m.ProducerID, m.ProducerEpoch = -1, -1
-	if r.TransactionalID != nil {
+	switch {
+	case (r.ProducerID == -1) != (r.ProducerEpoch == -1), r.TransactionalID != nil && *r.TransactionalID == "":
+		m.ErrorCode = kerr.InvalidRequest.Code
+		return m
+	case r.TransactionalID != nil:
 		m.ErrorCode = kerr.TransactionalIDAuthorizationFailed.Code
 		return m
 	}

@@ -1,12 +1,11 @@
 package broker
 
 import (
-	"fmt"
+	"errors"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
-	"sawlog/broker/record"
 	"sawlog/broker/replica"
 	"sawlog/offsets"
 )
@@ -17,7 +16,8 @@ import (
 // the end of what is tiered and the begin of what is still to be (9 and 11,
 // KIP-1005, KIP-1023): nothing is tiered here, so they find nothing. A time finds
 // the first record at or after it, inside its batch. What isn't found is offset
-// −1 without an error.
+// −1 without an error. A partition asked for twice is answered once, with
+// INVALID_REQUEST.
 
 const (
 	latestTime        = -1
@@ -32,7 +32,7 @@ func (b *Broker) listOffsets(r *kmsg.ListOffsetsRequest) kmsg.Response {
 	m := r.ResponseKind().(*kmsg.ListOffsetsResponse)
 	m.Default()
 	m.Version = r.Version
-	twice := duplicates(r)
+	times := countAsked(r)
 	for i := range r.Topics {
 		t := &r.Topics[i]
 		out := kmsg.NewListOffsetsResponseTopic()
@@ -42,15 +42,17 @@ func (b *Broker) listOffsets(r *kmsg.ListOffsetsRequest) kmsg.Response {
 			p := &t.Partitions[j]
 			part := kmsg.NewListOffsetsResponseTopicPartition()
 			part.Partition, part.Timestamp, part.Offset, part.LeaderEpoch = p.Partition, -1, -1, -1
-			switch {
-			case twice[offsets.TopicPartition{Topic: t.Topic, Partition: p.Partition}]:
+			tp := offsets.TopicPartition{Topic: t.Topic, Partition: p.Partition}
+			switch n := times[tp]; {
+			case n == 0: // answered before
+				continue
+			case n > 1:
+				times[tp] = 0
 				part.ErrorCode = kerr.InvalidRequest.Code
+			case p.Timestamp < 0 && !knownTime(p.Timestamp, r.Version):
+				part.ErrorCode = kerr.UnsupportedVersion.Code
 			default:
-				replica, err := hosted(found, p.Partition)
-				if err == nil {
-					err = listOffset(replica, r, p, &part)
-				}
-				part.ErrorCode = codeOf(err)
+				part.ErrorCode = codeOf(listOffset(found, r, p, &part))
 			}
 			out.Partitions = append(out.Partitions, part)
 		}
@@ -59,17 +61,32 @@ func (b *Broker) listOffsets(r *kmsg.ListOffsetsRequest) kmsg.Response {
 	return m
 }
 
-// duplicates are the partitions asked for more than once.
-func duplicates(r *kmsg.ListOffsetsRequest) map[offsets.TopicPartition]bool {
-	seen := map[offsets.TopicPartition]bool{}
+// countAsked tells how often a partition is asked for.
+func countAsked(r *kmsg.ListOffsetsRequest) map[offsets.TopicPartition]int {
+	times := map[offsets.TopicPartition]int{}
 	for i := range r.Topics {
 		for j := range r.Topics[i].Partitions {
-			tp := offsets.TopicPartition{Topic: r.Topics[i].Topic, Partition: r.Topics[i].Partitions[j].Partition}
-			_, again := seen[tp]
-			seen[tp] = again
+			times[offsets.TopicPartition{Topic: r.Topics[i].Topic, Partition: r.Topics[i].Partitions[j].Partition}]++
 		}
 	}
-	return seen
+	return times
+}
+
+// knownTime tells whether a special position has a meaning in a version.
+func knownTime(special int64, version int16) bool {
+	switch special {
+	case latestTime, earliestTime:
+		return true
+	case maxTimestampTime:
+		return version >= 7
+	case earliestLocalTime:
+		return version >= 8
+	case latestTieredTime:
+		return version >= 9
+	case pendingUploadTime:
+		return version >= 11
+	}
+	return false
 }
 
 // hosted is the replica of a partition on this broker.
@@ -84,62 +101,36 @@ func hosted(t *topic, partition int32) (*replica.Partition, error) {
 }
 
 // listOffset answers for one partition.
-func listOffset(p *replica.Partition, r *kmsg.ListOffsetsRequest, ask *kmsg.ListOffsetsRequestTopicPartition, out *kmsg.ListOffsetsResponseTopicPartition) error {
-	limit, epoch, err := p.Latest(offsets.Epoch(ask.CurrentLeaderEpoch), r.IsolationLevel == 1)
-	if err != nil && (ask.Timestamp != earliestTime && ask.Timestamp != earliestLocalTime || err != replica.ErrOffsetNotAvailable) {
+func listOffset(t *topic, r *kmsg.ListOffsetsRequest, ask *kmsg.ListOffsetsRequestTopicPartition, out *kmsg.ListOffsetsResponseTopicPartition) error {
+	p, err := hosted(t, ask.Partition)
+	if err != nil {
 		return err
 	}
-	var at offsets.Offset
-	var ts int64
-	found := true
+	limit, epoch, err := p.Latest(offsets.Epoch(ask.CurrentLeaderEpoch), r.IsolationLevel == 1)
+	unsure := errors.Is(err, replica.ErrOffsetNotAvailable)
+	switch {
+	case unsure && (ask.Timestamp == earliestTime || ask.Timestamp == earliestLocalTime):
+		err = nil // the start is sure
+	case unsure && r.Version < 5:
+		return kerr.LeaderNotAvailable // what older clients know
+	case err != nil:
+		return err
+	}
+	at, ts, found := limit, int64(-1), true
 	switch ask.Timestamp {
 	case latestTime:
-		at, ts = limit, -1
 	case earliestTime, earliestLocalTime:
-		if ask.Timestamp == earliestLocalTime && r.Version < 8 {
-			return kerr.UnsupportedVersion
-		}
-		at, ts = p.View().LogStart, -1
-		epoch = firstEpoch(p, at, epoch)
+		at = p.View().LogStart
+		epoch = p.Log().EpochAt(at)
 	case maxTimestampTime:
-		if r.Version < 7 {
-			return kerr.UnsupportedVersion
-		}
 		at, ts, epoch, found, err = p.Log().MaxTimestampOffset(limit)
 	case latestTieredTime, pendingUploadTime:
-		if r.Version < 9 || ask.Timestamp == pendingUploadTime && r.Version < 11 {
-			return kerr.UnsupportedVersion
-		}
-		found, err = false, nil
+		found = false
 	default:
-		if ask.Timestamp < 0 {
-			return fmt.Errorf("%w: time %d", kerr.UnsupportedVersion, ask.Timestamp)
-		}
 		at, ts, epoch, found, err = p.Log().OffsetForTime(ask.Timestamp, limit)
 	}
-	if err != nil && err != replica.ErrOffsetNotAvailable {
-		return err
-	}
-	if found {
+	if err == nil && found {
 		out.Offset, out.Timestamp, out.LeaderEpoch = int64(at), ts, int32(epoch)
 	}
-	return nil
-}
-
-// firstEpoch is the leader epoch of the first batch, or that of now when there
-// is none yet.
-func firstEpoch(p *replica.Partition, at offsets.Offset, now offsets.Epoch) offsets.Epoch {
-	got, err := p.Log().Read(at, 1, p.View().HighWatermark, true)
-	if err != nil || len(got.Regions) == 0 {
-		return now
-	}
-	var head [record.HeaderSize]byte
-	n, _ := got.Regions[0].File.ReadAt(head[:], got.Regions[0].Pos) // a short read tells it all
-	for _, region := range got.Regions {
-		region.Done()
-	}
-	if n < len(head) {
-		return now
-	}
-	return record.Batch(head[:]).Epoch()
+	return err
 }

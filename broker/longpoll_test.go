@@ -152,7 +152,7 @@ func TestFetchDoesNotWaitWithAnError(t *testing.T) {
 			"past the end":  {func(r *kmsg.FetchRequest) { r.Topics[0].Partitions[0].FetchOffset = 1 }, kerr.OffsetOutOfRange.Code},
 			"negative":      {func(r *kmsg.FetchRequest) { r.Topics[0].Partitions[0].FetchOffset = -1 }, kerr.OffsetOutOfRange.Code},
 			"newer epoch":   {func(r *kmsg.FetchRequest) { r.Topics[0].Partitions[0].CurrentLeaderEpoch = 99 }, kerr.UnknownLeaderEpoch.Code},
-			"from a broker": {func(r *kmsg.FetchRequest) { r.ReplicaID = 2 }, kerr.ClusterAuthorizationFailed.Code},
+			"from a broker": {func(r *kmsg.FetchRequest) { r.ReplicaID = 2 }, kerr.NotLeaderForPartition.Code},
 		} {
 			r := fetchFrom("t", 0, 0)
 			r.MinBytes, r.MaxWaitMillis = 1, 60000

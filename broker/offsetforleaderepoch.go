@@ -7,8 +7,8 @@ import (
 )
 
 // OffsetForLeaderEpoch, versions 2–4 (KIP-320): the largest epoch not above the
-// one asked for, and where it ends in this log; −1 and −1 when none is known. A
-// consumer learns by it that records it read are gone.
+// one asked for, and where it ends in this log; −1 and −1 when none is known, or
+// when the asked one is newer than all. A consumer learns by it that records it read are gone.
 
 func (b *Broker) offsetForLeaderEpoch(r *kmsg.OffsetForLeaderEpochRequest) kmsg.Response {
 	m := r.ResponseKind().(*kmsg.OffsetForLeaderEpochResponse)
@@ -26,8 +26,8 @@ func (b *Broker) offsetForLeaderEpoch(r *kmsg.OffsetForLeaderEpochRequest) kmsg.
 				_, err = p.Check(offsets.Epoch(ask.CurrentLeaderEpoch))
 			}
 			if err == nil {
-				epoch, end := p.Log().EndOffsetFor(offsets.Epoch(ask.LeaderEpoch))
-				part.LeaderEpoch, part.EndOffset = int32(epoch), int64(end)
+				last := p.EndOf(offsets.Epoch(ask.LeaderEpoch))
+				part.LeaderEpoch, part.EndOffset = int32(last.Epoch), int64(last.End)
 			}
 			part.ErrorCode = codeOf(err)
 			out.Partitions = append(out.Partitions, part)

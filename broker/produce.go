@@ -3,6 +3,7 @@ package broker
 import (
 	"errors"
 	"fmt"
+	"io"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -15,7 +16,8 @@ import (
 
 // Produce, versions 3–13 (0 is advertised, see versions.go): one record batch for
 // each partition, appended as received. Topic ids instead of names since version
-// 13 (KIP-516), leader hints since 10 (KIP-951). Errors are per partition.
+// 13 (KIP-516), leader hints since 10 (KIP-951). Errors are per partition, and
+// since version 8 say which record is to blame (KIP-467).
 //
 // acks 0 has no reply, and closes the connection on an error, so that the client
 // looks for leaders anew; 1 is answered after the append; −1 (all) once the
@@ -78,8 +80,6 @@ func (b *Broker) findProduced(t *producedTopic) {
 // check finds what is wrong with the whole request, or with one of its topics.
 func (st *produceState) check(t *producedTopic) error {
 	switch {
-	case st.acks < -1 || st.acks > 1:
-		return kerr.InvalidRequiredAcks
 	case st.transactional:
 		return kerr.TransactionalIDAuthorizationFailed
 	case t.found == nil && t.name == nil:
@@ -99,6 +99,9 @@ func (st *produceState) append(t *producedTopic, part *producedPartition, now in
 		return err
 	}
 	part.replica = p
+	if st.acks < -1 || st.acks > 1 {
+		return kerr.InvalidRequiredAcks
+	}
 	batch, err := st.validate(&t.found.config, part, now)
 	if err != nil {
 		return err
@@ -127,15 +130,10 @@ func (st *produceState) append(t *producedTopic, part *producedPartition, now in
 // validate takes the batch out of the record set and makes sure that it may be
 // stored.
 func (st *produceState) validate(c *topicConfig, part *producedPartition, now int64) (record.Batch, error) {
-	if len(part.records) == 0 {
-		return nil, fmt.Errorf("%w: no records", record.ErrInvalid)
-	}
-	batch, rest, err := record.Split(part.records)
+	batch, err := onlyBatch(part.records)
 	switch {
-	case errors.Is(err, record.ErrMagic):
-		return nil, err
 	case err != nil:
-		return nil, fmt.Errorf("%w: %w", record.ErrCorrupt, err)
+		return nil, err
 	case len(batch) > c.log.MaxBatchBytes:
 		return nil, fmt.Errorf("%w: a batch of %d bytes, the topic's max.message.bytes is %d", kerr.MessageTooLarge, len(batch), c.log.MaxBatchBytes)
 	}
@@ -146,8 +144,6 @@ func (st *produceState) validate(c *topicConfig, part *producedPartition, now in
 		return nil, err
 	}
 	switch {
-	case len(rest) > 0:
-		return nil, fmt.Errorf("%w: more than one batch for a partition", record.ErrInvalid)
 	case batch.IsTransactional():
 		return nil, kerr.TransactionalIDAuthorizationFailed
 	case batch.Codec() == record.Zstd && st.version < 7:
@@ -159,12 +155,53 @@ func (st *produceState) validate(c *topicConfig, part *producedPartition, now in
 	return batch, nil
 }
 
+// onlyBatch takes the one batch out of a record set. As in Kafka, what follows it
+// is passed over when it isn't a whole batch, and a set that only begins one is
+// as empty as one without any.
+func onlyBatch(set []byte) (record.Batch, error) {
+	batch, rest, err := record.Split(set)
+	switch {
+	case cutShort(err):
+		return nil, fmt.Errorf("%w: no batch in %d bytes", kerr.InvalidRecord, len(set))
+	case errors.Is(err, record.ErrMagic):
+		return nil, oldFormat(set, err)
+	case err != nil:
+		return nil, fmt.Errorf("%w: %w", record.ErrCorrupt, err)
+	}
+	switch _, _, err := record.Split(rest); {
+	case cutShort(err):
+		return batch, nil
+	case err == nil || errors.Is(err, record.ErrMagic):
+		return nil, fmt.Errorf("%w: more than one batch for a partition", kerr.InvalidRecord)
+	default:
+		return nil, fmt.Errorf("%w: after the batch: %w", record.ErrCorrupt, err)
+	}
+}
+
+func cutShort(err error) bool { return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) }
+
+// oldFormat refuses the message sets of before version 0.11. One compressed with
+// zstd is refused as that: the codec came with the batches of today (KIP-110).
+func oldFormat(set []byte, err error) error {
+	const attributes = 17 // offset 8, size 4, CRC 4, magic 1
+	if len(set) > attributes && record.Codec(set[attributes]&7) == record.Zstd {
+		return fmt.Errorf("%w: %w", kerr.UnsupportedCompressionType, err)
+	}
+	return fmt.Errorf("%w: %w", kerr.InvalidRecord, err)
+}
+
 // refuse notes why a partition's records weren't taken.
 func (st *produceState) refuse(part *producedPartition, err error) {
 	part.code = appendCode(err)
 	part.base, part.appended, part.logStart, part.waits = -1, -1, -1, false
 	text := err.Error()
 	part.text = &text
+	if part.replica != nil && (errors.Is(err, record.ErrInvalid) || errors.Is(err, record.ErrTimestamp)) {
+		part.logStart = int64(part.replica.Log().Start())
+	}
+	if errors.As(err, &part.wrong) && part.wrong.Kind != record.ErrInvalid {
+		part.wrong = nil
+	}
 	if part.code == kerr.KafkaStorageError.Code {
 		st.broker.config.Logger.Error("append", "error", err, "partition", part.index)
 	}

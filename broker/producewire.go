@@ -43,6 +43,7 @@ type producedPartition struct {
 	waits    bool // for the commit of ticket
 	code     int16
 	text     *string
+	wrong    *record.RecordError // the record that is to blame, if one is
 	base     int64
 	appended int64 // LogAppendTime, or −1
 	logStart int64
@@ -187,12 +188,8 @@ func (st *produceState) encodePartition(dst []byte, part *producedPartition) []b
 		dst = kbin.AppendInt64(dst, part.logStart)
 	}
 	if st.version >= produceErrorText {
-		dst = appendArrayLen(dst, 0, flexible) // errors of single records
-		if flexible {
-			dst = kbin.AppendCompactNullableString(dst, part.text)
-		} else {
-			dst = kbin.AppendNullableString(dst, part.text)
-		}
+		dst = appendWrong(dst, part.wrong, flexible)
+		dst = appendText(dst, part.text, flexible)
 	}
 	if flexible {
 		if st.hints(part) {
@@ -204,4 +201,27 @@ func (st *produceState) encodePartition(dst []byte, part *producedPartition) []b
 		}
 	}
 	return dst
+}
+
+// appendWrong writes the list of wrong records (KIP-467): validation ends at the
+// first.
+func appendWrong(dst []byte, wrong *record.RecordError, flexible bool) []byte {
+	if wrong == nil {
+		return appendArrayLen(dst, 0, flexible)
+	}
+	text := wrong.Err.Error()
+	dst = appendArrayLen(dst, 1, flexible)
+	dst = kbin.AppendInt32(dst, int32(wrong.Index))
+	dst = appendText(dst, &text, flexible)
+	if flexible {
+		dst = append(dst, 0)
+	}
+	return dst
+}
+
+func appendText(dst []byte, text *string, flexible bool) []byte {
+	if flexible {
+		return kbin.AppendCompactNullableString(dst, text)
+	}
+	return kbin.AppendNullableString(dst, text)
 }

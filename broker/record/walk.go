@@ -82,7 +82,21 @@ func (f *frame) next(body []byte, pos int) error {
 	return nil
 }
 
+// RecordError tells which record of a batch is wrong.
+type RecordError struct {
+	Kind  error // ErrInvalid or another one of this package
+	Index int   // in the batch
+	Base  int64 // offset of the batch
+	Err   error
+}
+
+func (e *RecordError) Error() string {
+	return fmt.Sprintf("%v: record %d of offset %d: %v", e.Kind, e.Index, e.Base, e.Err)
+}
+
+func (e *RecordError) Unwrap() []error { return []error{e.Kind, e.Err} }
+
 // at wraps what is wrong with record i of a batch.
 func at(kind error, b Batch, i int, err error) error {
-	return fmt.Errorf("%w: record %d of offset %d: %w", kind, i, b.BaseOffset(), err)
+	return &RecordError{Kind: kind, Index: i, Base: int64(b.BaseOffset()), Err: err}
 }

@@ -267,7 +267,8 @@ type Read struct {
 }
 
 // Read finds whole batches for a reader. The view is filled in also with an
-// error. *log.OffsetRangeError tells that At isn't in the log.
+// error. *log.ErrOffsetOutOfRange tells that At isn't in the log, or that
+// LastEpoch isn't known here.
 func (p *Partition) Read(a Ask) (Read, error) {
 	v, err := p.check(a.Epoch)
 	r := Read{View: v}
@@ -275,9 +276,12 @@ func (p *Partition) Read(a Ask) (Read, error) {
 		return r, err
 	}
 	if a.LastEpoch != offsets.NoEpoch {
-		epoch, end := p.log.EndOffsetFor(a.LastEpoch)
-		if epoch < a.LastEpoch || end < a.At {
-			r.Diverging = &EpochEnd{Epoch: epoch, End: end}
+		last := p.EndOf(a.LastEpoch)
+		switch {
+		case last.Epoch == offsets.NoEpoch || a.At < v.LogStart:
+			return r, &log.ErrOffsetOutOfRange{At: a.At, Start: v.LogStart, End: v.HighWatermark}
+		case last.Epoch < a.LastEpoch || last.End < a.At:
+			r.Diverging = &last
 			return r, nil
 		}
 	}
@@ -294,6 +298,16 @@ func (p *Partition) Read(a Ask) (Read, error) {
 	}
 	r.Regions, r.Bytes = got.Regions, got.Bytes
 	return r, nil
+}
+
+// EndOf is where an epoch ends in this log, or the largest below it that is
+// known: NoEpoch and −1 when none is, or when the asked one is still to come.
+func (p *Partition) EndOf(epoch offsets.Epoch) EpochEnd {
+	if epoch > p.log.Epoch() {
+		return EpochEnd{Epoch: offsets.NoEpoch, End: -1}
+	}
+	known, end := p.log.EndOffsetFor(epoch)
+	return EpochEnd{Epoch: known, End: end}
 }
 
 // Latest is the offset the next readable record will get.
