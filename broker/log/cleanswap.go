@@ -107,11 +107,10 @@ func (l *Log) swap(old []*segment, fresh *segment, next offsets.Offset) (taken b
 	}
 	fs := l.disk.fs
 	waiting := l.file(swapName(fresh.base, next))
-	err = fs.Rename(fresh.name(logSuffix+stagedSuffix), waiting)
-	if err == nil {
-		err = fs.SyncDir(l.path)
+	if err := fs.Rename(fresh.name(logSuffix+stagedSuffix), waiting); err != nil {
+		return false, l.full(err)
 	}
-	if err != nil {
+	if err := fs.SyncDir(l.path); err != nil {
 		return false, l.broken("compact", err)
 	}
 	fresh.nameSynced, fresh.indexDone = true, true
