@@ -80,10 +80,12 @@ func (p *pass) learn() error {
 				}
 				p.known, txns.aborted = true, p.aborted
 			}
-			if !b.IsControl() && !txns.drop(b) {
-				if err := p.note(b); err != nil {
-					return err
-				}
+			drop, _, err := p.fate(&txns, b)
+			if err == nil && !drop && !b.IsControl() {
+				err = p.note(b)
+			}
+			if err != nil {
+				return err
 			}
 			p.rules.end = b.LastOffset() + 1
 			return nil
@@ -310,7 +312,7 @@ func (w *rewrite) finish() error {
 // a header alone, or nil. closing tells that it is the last of its new segment.
 func (p *pass) retain(b record.Batch, closing bool) (record.Batch, error) {
 	count := int64(b.Count())
-	drop, spent, err := p.fate(b)
+	drop, spent, err := p.fate(&p.txns, b)
 	if err != nil {
 		return nil, err
 	}
@@ -360,9 +362,9 @@ func (p *pass) retain(b record.Batch, closing bool) (record.Batch, error) {
 
 // fate tells what becomes of a batch by its transaction: its records are
 // dropped, or it is a marker that may go in its time.
-func (p *pass) fate(b record.Batch) (drop, spent bool, err error) {
+func (p *pass) fate(txns *cleanTxns, b record.Batch) (drop, spent bool, err error) {
 	if !b.IsControl() {
-		return p.txns.drop(b), false, nil
+		return txns.drop(b), false, nil
 	}
 	if b.Count() == 0 {
 		return false, false, nil
@@ -376,7 +378,7 @@ func (p *pass) fate(b record.Batch) (drop, spent bool, err error) {
 	if _, err := record.ParseControl(p.filter.Key()); err != nil { // of another kind than a transaction's end
 		return false, false, nil
 	}
-	spent = p.txns.marker(b)
+	spent = txns.marker(b)
 	return spent && p.rules.outlived(b), spent, nil
 }
 

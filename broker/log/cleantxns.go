@@ -13,10 +13,13 @@ import (
 // none is open: compaction cannot know whether it counts.
 var errNoMarker = errors.New("a transaction has data but no marker")
 
-// abortedFrom finds the transactions aborted from segment i of a view on, by
-// the markers in the log. It is asked only of logs that hold transactions.
-// Below bound no transaction is open.
+// abortedFrom finds the transactions aborted from segment i of a view on, by the
+// markers in the log; −1 stands for a segment that is no longer there. It is
+// asked only of logs that hold transactions. Below bound no transaction is open.
 func (l *Log) abortedFrom(v *view, i int, bound offsets.Offset) ([]aborted, error) {
+	if i < 0 {
+		return nil, errGone
+	}
 	var out []aborted
 	open := map[int64]offsets.Offset{}
 	for ; i < len(v.segments); i++ {

@@ -5,6 +5,7 @@
 //	Disk       the directory: lock, recovery at start, epochs, checkpoint, retention
 //	Log        one replica's log: append, read, truncate, delete, look up
 //	segment    one file of batches with two sparse indexes
+//	cleaner    compaction: one goroutine for all logs, see clean.go
 //	producers  what makes a retry a duplicate (pure)
 //	epochs     which leader wrote from where on (pure)
 //
@@ -14,10 +15,13 @@
 // writing (Disk.Failed) and is never retried. A full disk, met when space is
 // reserved, answers ErrNoSpace, and reads go on.
 //
-// Compaction is not done: a log with cleanup.policy=compact keeps every record,
-// which its readers cannot tell from one not yet compacted. Segments are rolled
-// by the broker's clock, not by record timestamps, so that a replay of old data
-// does not end in thousands of segments; retention goes by record timestamps.
+// Compaction keeps of a log with cleanup.policy=compact the youngest record of
+// each key, at its offset: offsets are ascending but have holes, a batch may
+// have no records, and a read inside a hole answers with what follows it.
+//
+// Segments are rolled by the broker's clock, not by record timestamps, so that a
+// replay of old data does not end in thousands of segments; retention goes by
+// record timestamps.
 //
 // # Files of the directory
 //
@@ -28,6 +32,7 @@
 //	running           text: state=running|stopped|failed boot.id broker.epoch
 //	recovery-points   text, see below
 //	epochs            journal, see below
+//	cleaned           text, see below
 //	<topic>-<partition>/                 a log
 //	<topic>-<partition>.<ms>-stray/      put aside at that time, deleted after StrayDelay
 //	<topic>-<partition>.<ms>-delete/     being deleted
@@ -43,6 +48,13 @@
 //	recovery-points 1
 //	journal <generation> <size>     of epochs, from before the points were taken
 //	<topic id> <partition> <start> <recovery> producers|idle      a line per log
+//	crc <8 hex digits, of all lines above>
+//
+// cleaned: below "dirty" a log is compacted. Written with vfs.Replace, after the
+// segments; one that is lost or cannot be read makes compaction begin anew.
+//
+//	cleaned 1
+//	<topic id> <partition> <dirty>      a line per log that was ever compacted
 //	crc <8 hex digits, of all lines above>
 //
 // epochs: one journal for all logs, so that an election of thousands of
@@ -70,6 +82,15 @@
 //	N.timeindex         12 bytes an entry:  greatest timestamp so far i64 │ relative offset i32
 //	N.snapshot           producers as of offset N, see below
 //	N.log.P.cut          what recovery cut off at byte P; nothing reads it
+//	N.*.cleaned          a segment that compaction is making
+//	N.log.M.swap         one that is whole and takes the place of those in [N, M)
+//
+// A batch that compaction has written anew keeps base offset, last offset delta,
+// producer fields, codec and flags. With bit 6 of the attributes its base
+// timestamp is the time from which its tombstones, or the marker it is, may go.
+// A header without records (count 0, 61 bytes) is what stays of a producer's
+// last batch, and of the last batch of a segment. cleanswap.go draws how
+// segments take the place of others.
 //
 // An index entry points at the first batch after IndexInterval bytes; a time
 // index entry says that up to and including that offset no timestamp is

@@ -19,9 +19,9 @@ import (
 // are. Damage is printed where it is found, and the rest of the file after it;
 // Dump then returns it as a *CorruptError.
 func Dump(fs vfs.FS, name string, fn func(line string) error) error {
-	base := path.Base(name)
+	base := strings.TrimSuffix(path.Base(name), stagedSuffix)
 	switch {
-	case strings.HasSuffix(base, logSuffix), strings.HasSuffix(base, cutSuffix):
+	case strings.HasSuffix(base, logSuffix), strings.HasSuffix(base, cutSuffix), strings.HasSuffix(base, swapSuffix):
 		return dumpLog(fs, name, fn)
 	}
 	b, err := vfs.ReadFile(fs, name)
@@ -39,6 +39,11 @@ func Dump(fs vfs.FS, name string, fn func(line string) error) error {
 		return dumpJournal(name, b, fn)
 	case base == checkpointName:
 		if _, _, err := decodePoints(b); err != nil {
+			return errors.Join(dumpText(b, fn), &CorruptError{Path: name, Err: err})
+		}
+		return dumpText(b, fn)
+	case base == cleanedName:
+		if _, err := decodeCleanPoints(b); err != nil {
 			return errors.Join(dumpText(b, fn), &CorruptError{Path: name, Err: err})
 		}
 		return dumpText(b, fn)
