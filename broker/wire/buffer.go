@@ -7,13 +7,15 @@ import (
 
 const (
 	minBuffer = 4 << 10
-	maxBuffer = 1 << 20
+	maxBuffer = minBuffer << (bufferClasses - 1)
+
+	bufferClasses = 14
 )
 
-// bufferPool keeps byte slices by powers of two from 4 KiB to 1 MiB; larger ones
-// go to the garbage collector.
+// bufferPool keeps byte slices by powers of two from 4 KiB to 32 MiB; larger ones
+// go to the garbage collector. What isn't used for a while does, too.
 type bufferPool struct {
-	classes [9]sync.Pool
+	classes [bufferClasses]sync.Pool
 }
 
 func class(n int) int {

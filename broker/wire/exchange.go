@@ -48,6 +48,8 @@ type Exchange struct {
 	flexible    bool
 	weight      int64 // its share of the semaphore, kept until it ends
 	weightOf    int64 // one byte of its frame
+	held        int   // bytes of the connection's intake that Body lies in
+	pooled      *[]byte
 	woken       atomic.Bool
 
 	// Guarded by conn.mu.
@@ -94,9 +96,16 @@ func (e *Exchange) end(m kmsg.Response, r *Response, closing bool) {
 	}
 	e.done, e.message, e.pieces, e.closing = true, m, r, closing
 	e.parked = nil
+	reader := c.serving == e
 	c.mu.Unlock()
-	c.signal()
+	if !reader {
+		c.signal()
+	}
 }
+
+// slow tells whether a finished exchange may take long to send, or ends the
+// connection. The connection's mu is held.
+func (e *Exchange) slow() bool { return e.closing || e.pieces != nil && len(e.pieces.regions) > 0 }
 
 // Park leaves the exchange waiting for Wake or the deadline. Events that came
 // since Serve began aren't lost.

@@ -1,13 +1,10 @@
 package wire
 
 import (
-	"bufio"
 	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"io"
-	"net"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kbin"
@@ -34,24 +31,22 @@ type Rule struct {
 	Reuse    bool  // the body's buffer is taken back when Serve returns
 }
 
-// readFrame reads one request into an exchange, and the buffer to take back when
-// it was served (nil: it stays with the request). The connection's deadlines
-// are idle before the first byte and frame from then on.
-func (c *serverConn) readFrame(ctx context.Context, in *bufio.Reader) (*Exchange, *[]byte, error) {
-	var head [4 + headerFixed]byte
-	if err := c.readSize(in, head[:4]); err != nil {
-		return nil, nil, err
+// readFrame reads one request into an exchange. Where the Rule lets its memory
+// be used again, reclaim has to be called when it was served.
+func (c *serverConn) readFrame(ctx context.Context) (*Exchange, error) {
+	in := c.in
+	in.due = time.Time{}
+	if err := in.fill(4); err != nil {
+		return nil, err
 	}
-	size := int32(binary.BigEndian.Uint32(head[:4]))
+	size := int32(binary.BigEndian.Uint32(in.there(4)))
 	if size < headerFixed || size > c.server.config.MaxFrame {
-		return nil, nil, fmt.Errorf("%w: size %d", ErrBadFrame, size)
+		return nil, fmt.Errorf("%w: size %d", ErrBadFrame, size)
 	}
-	if err := c.net.SetReadDeadline(time.Now().Add(c.server.config.Frame)); err != nil {
-		return nil, nil, err
+	if err := in.fill(4 + headerFixed); err != nil {
+		return nil, err
 	}
-	if _, err := io.ReadFull(in, head[4:]); err != nil {
-		return nil, nil, err
-	}
+	head := in.there(4 + headerFixed)
 	e := &Exchange{
 		conn:        c,
 		Key:         int16(binary.BigEndian.Uint16(head[4:])),
@@ -62,98 +57,106 @@ func (c *serverConn) readFrame(ctx context.Context, in *bufio.Reader) (*Exchange
 	unsupported := e.Version < rule.Min || e.Version > rule.Max
 	switch {
 	case !ok:
-		return nil, nil, fmt.Errorf("%w: unknown key %d", ErrBadFrame, e.Key)
+		return nil, fmt.Errorf("%w: unknown key %d", ErrBadFrame, e.Key)
 	case size > rule.Bytes:
-		return nil, nil, fmt.Errorf("%w: key %d with %d bytes, the limit is %d", ErrBadFrame, e.Key, size, rule.Bytes)
+		return nil, fmt.Errorf("%w: key %d with %d bytes, the limit is %d", ErrBadFrame, e.Key, size, rule.Bytes)
 	case unsupported && e.Key != keyApiVersions:
-		return nil, nil, fmt.Errorf("%w: key %d version %d", ErrBadFrame, e.Key, e.Version)
+		return nil, fmt.Errorf("%w: key %d version %d", ErrBadFrame, e.Key, e.Version)
 	}
-	rest := int(size) - headerFixed
 	e.weightOf = max(rule.Weight, 1)
-	body, err := c.readBody(ctx, in, e, rest, rule.Reuse)
+	err := c.readBody(ctx, e, int(size), rule.Reuse)
 	if err == nil {
 		c.server.metrics.BytesIn.Add(int64(size) + 4)
 		e.flexible = e.Version >= rule.Flexible && !unsupported
 		if !unsupported {
-			err = c.parseHeader(e, *body)
+			err = c.parseHeader(e, e.Body)
 		}
 	}
 	if err != nil {
 		c.server.inFlight.release(e.weight)
-		return nil, nil, err
-	}
-	if !rule.Reuse {
-		body = nil
-	}
-	return e, body, nil
-}
-
-// readSize waits for the next frame. An idle connection is closed, one that
-// still waits for a reply isn't idle.
-func (c *serverConn) readSize(in *bufio.Reader, size []byte) error {
-	for {
-		if err := c.armIdle(); err != nil {
-			return err
-		}
-		_, err := in.Peek(1)
-		var timeout net.Error
-		if errors.As(err, &timeout) && timeout.Timeout() && !c.idle() {
-			continue
-		}
-		if err != nil {
-			return err
-		}
-		if err := c.net.SetReadDeadline(time.Now().Add(c.server.config.Frame)); err != nil {
-			return err
-		}
-		_, err = io.ReadFull(in, size)
-		return err
-	}
-}
-
-// readBody reads n bytes. Both the buffer and the request's share of the
-// semaphore grow as bytes arrive, so a claim alone keeps nobody else out. A
-// request that waits for its share longer than a frame may take is given up:
-// where many large ones hold a part each, that lets some of them finish.
-func (c *serverConn) readBody(ctx context.Context, in *bufio.Reader, e *Exchange, n int, reuse bool) (*[]byte, error) {
-	room := min(n, firstChunk)
-	if err := c.share(ctx, e, int64(room)+headerFixed); err != nil {
 		return nil, err
 	}
-	var body *[]byte
-	if reuse {
-		body = c.server.pool.get(room)
-	} else {
-		b := make([]byte, 0, room)
-		body = &b
-	}
-	err := c.fillBody(ctx, in, e, body, n, reuse)
-	if err != nil && reuse {
-		c.server.pool.put(body)
-	}
-	return body, err
+	return e, nil
 }
 
-func (c *serverConn) fillBody(ctx context.Context, in *bufio.Reader, e *Exchange, body *[]byte, n int, reuse bool) error {
-	for len(*body) < n {
-		if len(*body) == cap(*body) {
-			room := min(n, 4*cap(*body))
-			if err := c.share(ctx, e, int64(room-len(*body))); err != nil {
-				return err
-			}
-			c.grow(body, room, reuse)
-		}
-		next := min(n, cap(*body), len(*body)+frameChunk)
-		if err := c.net.SetReadDeadline(time.Now().Add(c.server.config.Frame)); err != nil {
+// readBody reads the rest of a frame. A small one that may be used again stays
+// where it was received; any other gets memory of its own. That memory and the
+// request's share of the semaphore grow as bytes arrive, so a claim alone keeps
+// nobody else out. A request that waits for its share longer than a frame may
+// take is given up: where many large ones hold a part each, that lets some of
+// them finish.
+func (c *serverConn) readBody(ctx context.Context, e *Exchange, size int, reuse bool) error {
+	n := size - headerFixed
+	room := min(n, firstChunk)
+	if err := c.share(ctx, e, int64(room)+headerFixed); err != nil {
+		return err
+	}
+	if reuse && 4+size <= readBuffer {
+		if err := c.in.fill(4 + size); err != nil {
 			return err
 		}
-		got, err := io.ReadFull(in, (*body)[len(*body):next])
-		*body = (*body)[:len(*body)+got]
-		if err != nil {
+		e.held = 4 + size
+		e.Body = c.in.there(e.held)[4+headerFixed:]
+		return nil
+	}
+	c.in.take(4 + headerFixed)
+	if !reuse {
+		e.Body = make([]byte, 0, room)
+		return c.fillBody(ctx, e, n)
+	}
+	e.pooled = c.server.pool.get(room)
+	e.Body = *e.pooled
+	err := c.fillBody(ctx, e, n)
+	*e.pooled = e.Body
+	if err != nil {
+		c.reclaim(e)
+	}
+	return err
+}
+
+func (c *serverConn) fillBody(ctx context.Context, e *Exchange, n int) error {
+	for next := 0; len(e.Body) < n; {
+		if len(e.Body) == cap(e.Body) {
+			// The first time by more: most frames then need one copy.
+			room := min(n, max(4*cap(e.Body), frameChunk))
+			if err := c.share(ctx, e, int64(room-len(e.Body))); err != nil {
+				return err
+			}
+			c.grow(e, room)
+		}
+		if len(e.Body) >= next {
+			c.in.due, next = time.Time{}, len(e.Body)+frameChunk
+		}
+		var err error
+		if e.Body, err = c.in.move(e.Body, n); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// grow moves the part of a body that arrived to memory with more room.
+func (c *serverConn) grow(e *Exchange, room int) {
+	if e.pooled == nil {
+		e.Body = append(make([]byte, 0, room), e.Body...)
+		return
+	}
+	larger := c.server.pool.get(room)
+	*larger = append((*larger)[:0], e.Body...)
+	*e.pooled = e.Body
+	c.server.pool.put(e.pooled)
+	e.pooled, e.Body = larger, *larger
+}
+
+// reclaim takes the memory of a served request back.
+func (c *serverConn) reclaim(e *Exchange) {
+	if e.held > 0 {
+		c.in.take(e.held)
+	}
+	if e.pooled != nil {
+		c.server.pool.put(e.pooled)
+	}
+	e.held, e.pooled = 0, nil
 }
 
 // share takes n more bytes of the memory for requests in flight.
@@ -163,6 +166,10 @@ func (c *serverConn) share(ctx context.Context, e *Exchange, n int64) error {
 	want := min(n*e.weightOf, s.size-e.weight)
 	got, ok := s.try(want)
 	if !ok {
+		// What waits to be sent has shares, too.
+		if err := c.settle(true); err != nil {
+			return err
+		}
 		waiting, cancel := context.WithTimeout(ctx, c.server.config.Frame)
 		defer cancel()
 		var err error
@@ -172,17 +179,6 @@ func (c *serverConn) share(ctx context.Context, e *Exchange, n int64) error {
 	}
 	e.weight += got
 	return nil
-}
-
-func (c *serverConn) grow(body *[]byte, room int, reuse bool) {
-	if !reuse {
-		*body = append(make([]byte, 0, room), *body...)
-		return
-	}
-	larger := c.server.pool.get(room)
-	*larger = append((*larger)[:0], *body...)
-	*body, *larger = *larger, *body
-	c.server.pool.put(larger)
 }
 
 // parseHeader takes the client id and the tagged fields off the front.

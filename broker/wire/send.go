@@ -22,134 +22,218 @@ const copyChunk = 128 << 10
 // size is out already, so the connection can't go on.
 var ErrShortSendfile = errors.New("short sendfile")
 
-// send writes a response and gives up its pieces.
-func (c *serverConn) send(r *Response) error {
+// mostHeld is how many bytes of small replies are put together.
+const mostHeld = 32 << 10
+
+// output is the sending side of a connection; whoever has set the connection's
+// sending flag may use it. A write deadline is set only where a send has to wait.
+type output struct {
+	conn *serverConn
+	held *[]byte // small replies that go with the next one; may be nil
+
+	// One send: bytes, or a piece of a file, and what came of it. tryBytes and
+	// tryFile are the methods' values, made once so that no send allocates.
+	bytes    []byte
+	flags    int
+	src      int
+	pos      int64
+	left     int64
+	waited   bool // a write deadline is set
+	err      error
+	tryBytes func(fd uintptr) bool
+	tryFile  func(fd uintptr) bool
+}
+
+func newOutput(c *serverConn) *output {
+	o := &output{conn: c}
+	o.tryBytes, o.tryFile = o.sendOnce, o.sendFileOnce
+	return o
+}
+
+// send writes a response and gives up its pieces. With more a small one is kept
+// until the next, which follows at once.
+func (o *output) send(r *Response, more bool) error {
 	defer r.Drop()
 	r.seal()
+	o.conn.server.metrics.BytesOut.Add(r.Size())
+	if len(r.regions) == 0 && (more || o.held != nil) && len(r.Buf) <= mostHeld {
+		if o.held == nil {
+			o.held = o.conn.server.pool.get(4 << 10)
+		}
+		*o.held = append(*o.held, r.Buf...)
+		return o.flush(more && len(*o.held) < mostHeld)
+	}
+	if o.held != nil {
+		if err := o.writeHeld(true); err != nil {
+			return err
+		}
+	}
 	at := 0
 	for i := range r.regions {
 		p := &r.regions[i]
-		if err := c.sendBytes(r.Buf[at:p.at], true); err != nil {
+		if err := o.write(r.Buf[at:p.at], true); err != nil {
 			return err
 		}
 		at = p.at
-		if err := c.sendRegion(p.region); err != nil {
+		if err := o.region(p.region); err != nil {
 			return err
 		}
 	}
-	if err := c.sendBytes(r.Buf[at:], false); err != nil {
-		return err
-	}
-	c.server.metrics.BytesOut.Add(r.Size())
-	return nil
+	return o.write(r.Buf[at:], false)
 }
 
-func (c *serverConn) sendBytes(b []byte, more bool) error {
+// flush writes what is held, unless more follows at once.
+func (o *output) flush(more bool) error {
+	if more || o.held == nil {
+		return nil
+	}
+	return o.writeHeld(false)
+}
+
+func (o *output) writeHeld(more bool) error {
+	err := o.write(*o.held, more)
+	o.conn.server.pool.put(o.held)
+	o.held = nil
+	return err
+}
+
+// write sends bytes; with more the kernel is asked to wait with the packet.
+func (o *output) write(b []byte, more bool) error {
+	c := o.conn
 	for len(b) > 0 {
-		if err := c.net.SetWriteDeadline(time.Now().Add(c.server.config.Write)); err != nil {
-			return err
-		}
 		n := min(len(b), sendChunk)
-		var err error
-		if more && c.raw != nil {
-			err = c.sendMore(b[:n])
+		if c.raw == nil {
+			if err := c.net.SetWriteDeadline(time.Now().Add(c.server.config.Write)); err != nil {
+				return err
+			}
+			if _, err := c.net.Write(b[:n]); err != nil {
+				return err
+			}
 		} else {
-			_, err = c.net.Write(b[:n])
-		}
-		if err != nil {
-			return err
+			o.bytes, o.flags = b[:n], unix.MSG_NOSIGNAL
+			if more || n < len(b) {
+				o.flags |= unix.MSG_MORE
+			}
+			if err := o.run(o.tryBytes); err != nil {
+				return err
+			}
 		}
 		b = b[n:]
 	}
 	return nil
 }
 
-// sendMore writes bytes that a file region follows: the kernel is asked to wait
-// with the packet.
-func (c *serverConn) sendMore(b []byte) error {
-	var failed error
-	err := c.raw.Write(func(fd uintptr) bool {
-		for len(b) > 0 {
-			n, err := unix.SendmsgN(int(fd), b, nil, nil, unix.MSG_MORE|unix.MSG_NOSIGNAL)
-			switch {
-			case err == unix.EAGAIN:
-				return false
-			case err == unix.EINTR:
-				continue
-			case err != nil:
-				failed = fmt.Errorf("sendmsg: %w", err)
-				return true
-			}
-			b = b[n:]
+// run repeats one send until it is done.
+func (o *output) run(try func(fd uintptr) bool) error {
+	c := o.conn
+	o.err = nil
+	err := c.raw.Write(try)
+	o.bytes = nil
+	if o.waited {
+		o.waited = false
+		if derr := c.net.SetWriteDeadline(time.Time{}); err == nil {
+			err = derr
 		}
-		return true
-	})
-	return errors.Join(failed, err)
-}
-
-func (c *serverConn) sendRegion(region vfs.Region) error {
-	if src, ok := region.File.Fd(); ok && c.raw != nil {
-		return c.sendFile(int(src), region.Pos, region.Len)
 	}
-	return c.copyRegion(region)
+	if o.err != nil {
+		return o.err
+	}
+	return err
 }
 
-// sendFile moves a region from the page cache to the socket. The offset is
-// ours, so any number of connections may send from one descriptor.
-func (c *serverConn) sendFile(src int, pos, length int64) error {
-	var failed error
-	for length > 0 && failed == nil {
-		if err := c.net.SetWriteDeadline(time.Now().Add(c.server.config.Write)); err != nil {
-			return err
-		}
-		want := min(length, sendChunk)
-		err := c.raw.Write(func(fd uintptr) bool {
-			for want > 0 {
-				n, err := unix.Sendfile(int(fd), src, &pos, int(want))
-				switch {
-				case err == unix.EAGAIN:
-					return false
-				case err == unix.EINTR:
-					continue
-				case err != nil:
-					failed = fmt.Errorf("sendfile: %w", err)
-					return true
-				case n == 0:
-					failed = ErrShortSendfile
-					return true
-				}
-				want -= int64(n)
-				length -= int64(n)
-				c.server.metrics.SendfileBytes.Add(int64(n))
-			}
+// wait sets the deadline of a send that has to wait, once.
+func (o *output) wait() bool {
+	if !o.waited {
+		o.waited = true
+		c := o.conn
+		o.err = c.net.SetWriteDeadline(time.Now().Add(c.server.config.Write))
+	}
+	return o.err != nil
+}
+
+// sendOnce sends bytes; false means that the socket has no room for the rest.
+func (o *output) sendOnce(fd uintptr) bool {
+	for len(o.bytes) > 0 {
+		n, err := unix.SendmsgN(int(fd), o.bytes, nil, nil, o.flags)
+		switch err {
+		case nil:
+			o.bytes = o.bytes[n:]
+		case unix.EINTR:
+		case unix.EAGAIN:
+			return o.wait()
+		default:
+			o.err = fmt.Errorf("sendmsg: %w", err)
 			return true
-		})
-		if err != nil {
+		}
+	}
+	return true
+}
+
+func (o *output) region(region vfs.Region) error {
+	if src, ok := region.File.Fd(); ok && o.conn.raw != nil {
+		return o.file(int(src), region.Pos, region.Len)
+	}
+	return o.copyRegion(region)
+}
+
+// file moves a region from the page cache to the socket. The offset is ours, so
+// any number of connections may send from one descriptor.
+func (o *output) file(src int, pos, length int64) error {
+	o.src, o.pos = src, pos
+	end := pos + length
+	for o.pos < end {
+		o.left = min(end-o.pos, sendChunk)
+		if err := o.run(o.tryFile); err != nil {
+			if errors.Is(err, ErrShortSendfile) {
+				s := o.conn.server
+				s.metrics.ShortSendfiles.Add(1)
+				s.config.Logger.Error("a segment ended inside a reply", "at", o.pos, "missing", end-o.pos)
+			}
 			return err
 		}
 	}
-	if errors.Is(failed, ErrShortSendfile) {
-		c.server.metrics.ShortSendfiles.Add(1)
-		c.server.config.Logger.Error("a segment ended inside a reply", "at", pos, "missing", length)
+	return nil
+}
+
+// sendFileOnce sends a piece of a file; false means that the socket has no room
+// for the rest.
+func (o *output) sendFileOnce(fd uintptr) bool {
+	for o.left > 0 {
+		n, err := unix.Sendfile(int(fd), o.src, &o.pos, int(o.left))
+		switch {
+		case err == unix.EAGAIN:
+			return o.wait()
+		case err == unix.EINTR:
+			continue
+		case err != nil:
+			o.err = fmt.Errorf("sendfile: %w", err)
+			return true
+		case n == 0:
+			o.err = ErrShortSendfile
+			return true
+		}
+		o.left -= int64(n)
+		o.conn.server.metrics.SendfileBytes.Add(int64(n))
 	}
-	return failed
+	return true
 }
 
 // copyRegion sends a region through memory, where sendfile can't.
-func (c *serverConn) copyRegion(region vfs.Region) error {
-	buf := c.server.pool.get(copyChunk)
-	defer c.server.pool.put(buf)
+func (o *output) copyRegion(region vfs.Region) error {
+	s := o.conn.server
+	buf := s.pool.get(copyChunk)
+	defer s.pool.put(buf)
 	for pos, left := region.Pos, region.Len; left > 0; {
 		b := (*buf)[:min(left, copyChunk)]
 		n, err := region.File.ReadAt(b, pos)
 		if n < len(b) {
 			if err == nil || err == io.EOF {
 				err = ErrShortSendfile
-				c.server.metrics.ShortSendfiles.Add(1)
+				s.metrics.ShortSendfiles.Add(1)
 			}
 			return err
 		}
-		if err := c.sendBytes(b, false); err != nil {
+		if err := o.write(b, false); err != nil {
 			return err
 		}
 		pos += int64(n)

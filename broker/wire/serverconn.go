@@ -1,7 +1,6 @@
 package wire
 
 import (
-	"bufio"
 	"errors"
 	"fmt"
 	"io"
@@ -20,13 +19,18 @@ type serverConn struct {
 	raw    syscall.RawConn // of a plain TCP connection: sendfile works
 	ip     string
 	last   Client // of the request before: its strings are used again
+	in     *intake
+	out    *output
 
 	wake  chan struct{} // capacity 1: the writer has something to look at
-	space chan struct{} // one token for each request in the queue
+	roomy chan struct{} // capacity 1: a full queue has room again
 
 	mu      sync.Mutex
-	queue   []*Exchange // in order of arrival, the reader appends, the writer pops
-	active  time.Time   // when the last request came or reply went
+	queue   []*Exchange // in order of arrival; the reader appends, whoever sends pops
+	serving *Exchange   // the reader runs it, and looks at the queue afterwards
+	sending bool        // somebody sends replies, and looks at the queue afterwards
+	full    bool        // the reader waits for room in the queue
+	active  time.Time   // when the last reply went
 	ended   bool        // no more requests come
 	drained bool        // parked requests are to answer now
 	gone    bool        // the writer left: replies are dropped
@@ -40,13 +44,14 @@ func newServerConn(s *Server, nc net.Conn, ip string) *serverConn {
 		last:   Client{Host: "/" + ip},
 		active: time.Now(),
 		wake:   make(chan struct{}, 1),
-		space:  make(chan struct{}, s.config.MaxInFlight),
+		roomy:  make(chan struct{}, 1),
 	}
 	if tcp, ok := nc.(*net.TCPConn); ok {
 		if raw, err := tcp.SyscallConn(); err == nil {
 			c.raw = raw
 		}
 	}
+	c.in, c.out = newIntake(c), newOutput(c)
 	return c
 }
 
@@ -64,21 +69,6 @@ func (c *serverConn) signal() {
 	case c.wake <- struct{}{}:
 	default:
 	}
-}
-
-// armIdle sets the deadline for the next request, unless the connection is
-// being drained.
-func (c *serverConn) armIdle() error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.drained {
-		return net.ErrClosed
-	}
-	from := c.active
-	if len(c.queue) > 0 {
-		from = time.Now()
-	}
-	return c.net.SetReadDeadline(from.Add(c.server.config.Idle))
 }
 
 // idle tells whether nothing happened for as long as may be: no reply is due,
@@ -107,20 +97,27 @@ func (c *serverConn) abort() {
 	c.signal()
 }
 
-// read takes requests until the connection ends or sends what isn't one.
+// mostUnsent is how many requests are served before the first one's reply goes.
+const mostUnsent = 16
+
+// read takes requests until the connection ends or sends what isn't one. While
+// the next request is there already, replies wait: several go in one write.
 func (c *serverConn) read() {
 	defer c.server.wg.Done()
-	in := bufio.NewReaderSize(c.net, 4<<10)
-	for {
-		select {
-		case c.space <- struct{}{}:
-		case <-c.server.stop.Done():
+	for unsent := 0; ; unsent++ {
+		if unsent == mostUnsent || !c.in.wholeFrame() {
+			if err := c.settle(true); err != nil {
+				c.lost(err)
+				return
+			}
+			unsent = 0
+		}
+		if !c.awaitRoom() {
 			c.endReading(nil)
 			return
 		}
-		e, body, err := c.readFrame(c.server.stop, in)
+		e, err := c.readFrame(c.server.stop)
 		if err != nil {
-			c.room()
 			c.endReading(err)
 			return
 		}
@@ -128,7 +125,7 @@ func (c *serverConn) read() {
 		gone := c.gone
 		if !gone {
 			c.queue = append(c.queue, e)
-			c.active = time.Now()
+			c.serving = e
 		}
 		c.mu.Unlock()
 		if gone {
@@ -137,15 +134,37 @@ func (c *serverConn) read() {
 		}
 		c.server.metrics.Requests.Add(1)
 		c.serve(e)
-		if body != nil {
-			c.server.pool.put(body)
-		}
+		c.reclaim(e)
 		c.mu.Lock()
+		c.serving = nil
 		closing := e.closing || c.gone
 		c.mu.Unlock()
 		if closing {
 			c.endReading(nil)
 			return
+		}
+	}
+}
+
+// awaitRoom waits until the queue takes one more request; false tells that no
+// more are to be read.
+func (c *serverConn) awaitRoom() bool {
+	for {
+		c.mu.Lock()
+		c.full = len(c.queue) >= c.server.config.MaxInFlight && !c.gone
+		full, drained := c.full, c.drained
+		c.mu.Unlock()
+		if !full || drained {
+			return !drained
+		}
+		if err := c.settle(true); err != nil {
+			c.lost(err)
+			return false
+		}
+		select {
+		case <-c.roomy:
+		case <-c.server.stop.Done():
+			return false
 		}
 	}
 }
@@ -184,27 +203,24 @@ func (c *serverConn) endReading(err error) {
 	c.signal()
 }
 
-// write sends replies in order until none can come any more.
+// write waits for replies that are due later than their requests were served,
+// lets parked requests try again, and ends the connection when nothing can come
+// any more.
 func (c *serverConn) write() {
 	defer c.server.wg.Done()
 	defer c.leave()
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
 	for {
-		e, finished, wait, over := c.head()
+		finished, wait, over := c.head()
 		switch {
 		case over:
 			return
 		case finished:
-			err := c.answer(e)
-			c.server.inFlight.release(e.weight)
-			if err != nil {
-				if !errors.Is(err, net.ErrClosed) && !errors.Is(err, io.EOF) {
-					c.server.config.Logger.Debug("connection lost", "error", err, "host", c.last.Host)
-				}
+			if err := c.settle(false); err != nil {
+				c.lost(err)
 				return
 			}
-			c.room()
 			continue
 		}
 		timer.Reset(wait)
@@ -215,58 +231,106 @@ func (c *serverConn) write() {
 	}
 }
 
-// head looks at the oldest request: it is popped when finished, resumed when it
-// is parked and was woken or is out of time, and waited for otherwise. over
+// head looks at the oldest request: it is to be sent when finished, resumed when
+// it is parked and was woken or is out of time, and waited for otherwise. over
 // tells that the connection has no more to say.
-func (c *serverConn) head() (e *Exchange, finished bool, wait time.Duration, over bool) {
+func (c *serverConn) head() (finished bool, wait time.Duration, over bool) {
 	for {
 		c.mu.Lock()
-		if len(c.queue) == 0 {
+		switch {
+		case c.sending:
+			c.mu.Unlock()
+			return false, time.Hour, false
+		case len(c.queue) == 0:
 			over = c.ended
 			c.mu.Unlock()
-			return nil, false, time.Hour, over
+			return false, time.Hour, over
 		}
-		e = c.queue[0]
+		e := c.queue[0]
 		if e.done {
-			c.pop()
 			c.mu.Unlock()
-			return e, true, 0, false
+			return true, 0, false
 		}
 		parked, deadline, drained, ended := e.parked, e.deadline, c.drained, c.ended
 		c.mu.Unlock()
 		switch {
 		case ended && !drained: // nobody is there to hear a late answer
-			return nil, false, 0, true
+			return false, 0, true
 		case parked == nil:
-			return e, false, time.Hour, false
+			return false, time.Hour, false
 		}
 		wait = time.Until(deadline)
 		if !e.woken.Swap(false) && wait > 0 && !drained {
-			return e, false, wait, false
+			return false, wait, false
 		}
 		if !c.resume(e, parked, wait <= 0 || drained) {
-			return e, false, max(wait, time.Millisecond), false
+			return false, max(wait, time.Millisecond), false
 		}
 	}
 }
 
+// settle sends the replies that are due, in order, unless somebody is at it
+// already. The reader leaves to the writer what takes long to send, so that it
+// can go on with the next request.
+func (c *serverConn) settle(reader bool) error {
+	sendable := func() bool {
+		return len(c.queue) > 0 && c.queue[0].done && !(reader && c.queue[0].slow())
+	}
+	c.mu.Lock()
+	for !c.sending && sendable() {
+		e := c.pop()
+		more := sendable()
+		c.sending = true
+		c.mu.Unlock()
+		err := c.answer(e, more)
+		c.server.inFlight.release(e.weight)
+		c.mu.Lock()
+		c.sending = false
+		if err != nil {
+			c.mu.Unlock()
+			return err
+		}
+	}
+	left := reader && !c.sending && len(c.queue) > 0 && (c.queue[0].done || c.queue[0].parked != nil)
+	c.mu.Unlock()
+	if left {
+		c.signal()
+	}
+	return nil
+}
+
 // pop takes the head off the queue. Called with mu held.
-func (c *serverConn) pop() {
+func (c *serverConn) pop() *Exchange {
+	e := c.queue[0]
 	copy(c.queue, c.queue[1:])
 	c.queue[len(c.queue)-1] = nil
 	c.queue = c.queue[:len(c.queue)-1]
 	c.active = time.Now()
+	if c.full {
+		c.full = false
+		c.room()
+	}
+	return e
 }
 
-// room makes room for one more request in the queue and tells whether there was
-// one to make it for.
-func (c *serverConn) room() bool {
+// room wakes the reader that waits for room in the queue.
+func (c *serverConn) room() {
 	select {
-	case <-c.space:
-		return true
+	case c.roomy <- struct{}{}:
 	default:
-		return false
 	}
+}
+
+// lost notes that a reply could not be sent: the connection ends.
+func (c *serverConn) lost(err error) {
+	if !errors.Is(err, net.ErrClosed) && !errors.Is(err, io.EOF) {
+		c.server.config.Logger.Debug("connection lost", "error", err, "host", c.ip)
+	}
+	_ = c.net.Close() // the other goroutine notices, whatever it returns
+	c.mu.Lock()
+	c.ended, c.drained = true, false
+	c.mu.Unlock()
+	c.signal()
 }
 
 // resume lets a parked request try again and tells whether it ended.
@@ -283,19 +347,20 @@ func (c *serverConn) resume(e *Exchange, p Parked, expired bool) (ended bool) {
 	return e.done
 }
 
-// answer writes one finished exchange.
-func (c *serverConn) answer(e *Exchange) error {
+// answer sends one finished exchange; more tells that another one follows at
+// once.
+func (c *serverConn) answer(e *Exchange, more bool) error {
+	r := e.pieces
 	switch {
 	case e.closing:
-		return io.EOF
-	case e.pieces != nil:
-		return c.send(e.pieces)
+		return errors.Join(c.out.flush(false), io.EOF)
 	case e.message != nil:
-		r := newResponse(c.server.pool, e.correlation, e.message.IsFlexible() && e.Key != keyApiVersions, 0)
+		r = newResponse(c.server.pool, e.correlation, e.message.IsFlexible() && e.Key != keyApiVersions, 0)
 		r.Buf = e.message.AppendTo(r.Buf)
-		return c.send(r)
+	case r == nil: // silent
+		return c.out.flush(more)
 	}
-	return nil // silent
+	return c.out.send(r, more)
 }
 
 // leave closes the connection and drops everything unanswered.
@@ -315,7 +380,6 @@ func (c *serverConn) leave() {
 			e.parked.Drop()
 		}
 	}
-	for c.room() { // the reader may wait for it
-	}
+	c.room() // the reader may wait for it
 	c.server.forget(c)
 }
