@@ -41,7 +41,7 @@ func kgoProduce(ctx context.Context, t testing.TB, addr, topic, codec string, si
 		acks.Add(1)
 	}
 	background := context.Background()
-	for i := 0; i%256 != 0 || ctx.Err() == nil && i*size < volume; i++ {
+	for i := 0; i%256 != 0 || ctx.Err() == nil && i*size < *volume; i++ {
 		c.Produce(background, &kgo.Record{Value: lines[i%len(lines)]}, promise)
 	}
 	flushing, cancel := context.WithTimeout(background, time.Minute)

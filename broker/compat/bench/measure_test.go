@@ -56,9 +56,6 @@ func (s *target) measure(t testing.TB, f func() int64) run {
 	return r
 }
 
-// volume bounds one run: what doesn't fit in the page cache beside what the
-// other broker wrote would measure the disk.
-const volume = 768 << 20
 
 // cell is one load on one broker: it is produced, then fetched.
 func (s *target) cell(t testing.TB, l load, topic string, d time.Duration) (produce, fetch run) {
@@ -73,7 +70,7 @@ func (s *target) cell(t testing.TB, l load, topic string, d time.Duration) (prod
 			records = kgoProduce(ctx, t, s.Addr, topic, l.Codec, l.Size)
 		} else {
 			p := produceFrame(t, topic, indexes(l.Partitions), l.Size, l.Codec, time.Now().UnixMilli())
-			records = replayProduce(ctx, t, s.Addr, p.frame, conns, int64(volume/p.bytes)) * int64(p.records)
+			records = replayProduce(ctx, t, s.Addr, p.frame, conns, int64(*volume/p.bytes)) * int64(p.records)
 		}
 		return records * int64(l.Size)
 	})

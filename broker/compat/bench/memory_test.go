@@ -46,7 +46,7 @@ func (b *bench) catchUp(t *testing.T) {
 		topic := b.topic()
 		s.create(t, topic, l.Partitions, l.configs())
 		p := produceFrame(t, topic, indexes(l.Partitions), l.Size, l.Codec, time.Now().UnixMilli())
-		times := int64(volume / p.bytes)
+		times := int64(*volume / p.bytes)
 		if *rounds == 0 {
 			times /= 8
 		}

@@ -17,6 +17,8 @@ import (
 var (
 	rounds  = flag.Int("rounds", 0, "pairs for each figure; 0 looks only at whether everything works, with one short pair")
 	seconds = flag.Duration("seconds", 2*time.Second, "length of one run")
+	volume  = flag.Int("volume", 768<<20, "most bytes of one run: more than the page cache takes would measure the disk")
+	warm    = flag.Duration("warm", 5*time.Second, "length of each part of the warm-up, when -rounds is given")
 	only    = flag.String("cases", "", "regular expression: loads to measure, as they are printed")
 	parts   = flag.String("parts", "cpu,latency,memory", "what to measure")
 	outFile = flag.String("out", "", "file for the figures as JSON")
@@ -160,7 +162,10 @@ func (b *bench) warmUp(t *testing.T) {
 	t.Helper()
 	each := time.Second / 2
 	if *rounds > 0 {
-		each = 5 * time.Second
+		each = *warm
+	}
+	if each == 0 {
+		return
 	}
 	for _, l := range []load{{"kgo", 100, "zstd", 16, "never"}, {"kgo", 1024, "none", 1, "never"}, {"replay", 100, "none", 16, "never"}, {"replay", 1024, "zstd", 1, "never"}} {
 		for _, s := range b.order(0) {
