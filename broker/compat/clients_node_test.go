@@ -13,3 +13,11 @@ func TestKafkaJS(t *testing.T) {
 	s := foreign(t, peer.Options{})
 	scenario(t, p, "testdata/node/kafkajs.golden", s.Addr)
 }
+
+// TestPlatformatic runs @platformatic/kafka, which speaks flexible versions
+// only: Fetch 15 to 17 with sessions, Metadata 12.
+func TestPlatformatic(t *testing.T) {
+	p := nodeProgram(t, "platformatic")
+	s := foreign(t, peer.Options{})
+	scenario(t, p, "testdata/node/platformatic.golden", s.Addr)
+}

@@ -78,7 +78,10 @@ async function take(kafka, groupId, topics, count, prepare = () => {}) {
     await consumer.subscribe({ topics, fromBeginning: true });
     await consumer.run({ eachMessage: async ({ topic, message: m }) => void got[topic].push(record(m)) });
     prepare(consumer);
-    await until(`${count} records of each topic`, () => topics.every((t) => got[t].length >= count));
+    const lacking = () => topics.filter((t) => got[t].length < count);
+    await until(`${count} records of each topic`, () => lacking().length === 0).catch((e) => {
+      throw new Error(`${e.message}; less of ${lacking()}`);
+    });
   } finally {
     await consumer.disconnect();
   }
