@@ -143,10 +143,14 @@ func (b *Broker) open(ctx context.Context) error {
 
 // openDisk opens the data directory and gives it its identity on first use.
 func (b *Broker) openDisk() error {
+	cleanMemory, cleanRate := b.config.cleanSettings()
 	disk, err := log.OpenDisk(b.config.FS, b.config.Dir, log.DiskConfig{
-		Logger:       b.config.Logger,
-		MaxOpenFiles: b.config.MaxOpenFiles,
-		Hold:         b.hold,
+		Logger:              b.config.Logger,
+		MaxOpenFiles:        b.config.MaxOpenFiles,
+		Hold:                b.hold,
+		Committed:           b.committed,
+		CleanMemory:         cleanMemory,
+		CleanBytesPerSecond: cleanRate,
 	})
 	if err != nil {
 		return err
@@ -375,6 +379,17 @@ func randomID() string {
 func parseUUID(s string) (controller.UUID, error) {
 	id, err := offsets.ParseTopicID(s)
 	return controller.UUID(id), err
+}
+
+// committed is the offset below which a log's records may be compacted: they
+// are committed, and in no open transaction.
+func (b *Broker) committed(l *log.Log) offsets.Offset {
+	if t := b.topics.id(l.TopicID()); t != nil {
+		if p := t.partition(l.TopicPartition().Partition); p != nil {
+			return p.View().LastStable
+		}
+	}
+	return 0
 }
 
 // hold is the offset from which on retention must keep a log's records.

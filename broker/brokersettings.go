@@ -31,6 +31,8 @@ var startSettings = [...]startSetting{
 	{"group.max.session.timeout.ms", kmsg.ConfigTypeInt, "1800000", intIn(1, math.MaxInt32), "Longest session timeout a group's member may ask for."},
 	{"group.max.size", kmsg.ConfigTypeInt, "2147483647", intIn(1, math.MaxInt32), "Most members of a group."},
 	{"group.min.session.timeout.ms", kmsg.ConfigTypeInt, "6000", intIn(1, math.MaxInt32), "Shortest session timeout a group's member may ask for."},
+	{"log.cleaner.dedupe.buffer.size", kmsg.ConfigTypeLong, "134217728", intIn(1<<20, math.MaxInt64), "Most memory compaction takes for the keys of a log, 24 bytes each."},
+	{"log.cleaner.io.max.bytes.per.second", kmsg.ConfigTypeDouble, "1.7976931348623157E308", floatIn(1, math.MaxFloat64), "Bytes that compaction reads and writes in a second at most."},
 	{"num.partitions", kmsg.ConfigTypeInt, "1", intIn(1, 100000), "Partitions of a topic that doesn't say."},
 	{"offset.metadata.max.bytes", kmsg.ConfigTypeInt, "4096", intIn(1, math.MaxInt32), "Longest metadata committed with an offset."},
 	{"offsets.commit.timeout.ms", kmsg.ConfigTypeInt, "5000", intIn(1, math.MaxInt32), "How long a commit of offsets may take."},
@@ -78,6 +80,17 @@ func (c *Config) groupSettings() group.Settings {
 	return s
 }
 
+// cleanSettings are those of compaction: bytes of memory, and bytes a second, 0
+// for no bound.
+func (c *Config) cleanSettings() (memory, rate int64) {
+	memory, _ = strconv.ParseInt(c.startValue("log.cleaner.dedupe.buffer.size"), 10, 64) // both checked at the start
+	perSecond, _ := strconv.ParseFloat(c.startValue("log.cleaner.io.max.bytes.per.second"), 64)
+	if perSecond < math.MaxInt64 {
+		rate = int64(perSecond)
+	}
+	return memory, rate
+}
+
 // fixedSetting is a setting that describes the broker and can't be chosen, or
 // not here.
 type fixedSetting struct {
@@ -102,6 +115,8 @@ func (b *Broker) fixedSettings() []fixedSetting {
 		{"delete.topic.enable", "true", standard, kmsg.ConfigTypeBoolean, "Whether topics can be deleted."},
 		{"group.coordinator.rebalance.protocols", "classic", standard, kmsg.ConfigTypeList, "Kinds of groups."},
 		{"listeners", clientListener + "://" + b.bound, static, kmsg.ConfigTypeList, "Where the broker listens."},
+		{"log.cleaner.enable", "true", standard, kmsg.ConfigTypeBoolean, "Whether logs are compacted."},
+		{"log.cleaner.threads", "1", standard, kmsg.ConfigTypeInt, "Logs compacted at a time."},
 		{"log.dirs", b.dataDirectory(), static, kmsg.ConfigTypeList, "The data directory."},
 		{"log.retention.check.interval.ms", strconv.FormatInt(tickEvery.Milliseconds(), 10), standard, kmsg.ConfigTypeLong, "How often logs are looked through for what retention deletes."},
 		{"max.request.partition.size.limit", strconv.Itoa(partitionLimit), standard, kmsg.ConfigTypeInt, "Most partitions in an answer to DescribeTopicPartitions."},

@@ -43,11 +43,13 @@ var topicSettings = [...]setting{
 	{"leader.replication.throttled.replicas", kmsg.ConfigTypeList, "", "", throttledReplicas, "Kept for Kafka's tools; without effect here: replicas are not moved."},
 	{"local.retention.bytes", kmsg.ConfigTypeLong, "-2", "log.local.retention.bytes", intIn(-2, math.MaxInt64), "Kept for Kafka's tools; without effect here: there is no tiered storage."},
 	{"local.retention.ms", kmsg.ConfigTypeLong, "-2", "log.local.retention.ms", intIn(-2, math.MaxInt64), "Kept for Kafka's tools; without effect here: there is no tiered storage."},
+	{"max.compaction.lag.ms", kmsg.ConfigTypeLong, maxLong, "log.cleaner.max.compaction.lag.ms", intIn(1, math.MaxInt64), "How long a record may stay out of compaction."},
 	{"max.decompressed.message.bytes", kmsg.ConfigTypeInt, strconv.Itoa(record.DefaultMaxDecompressed), "max.decompressed.message.bytes", intIn(1, math.MaxInt32), "Longest record batch once it is decompressed."},
 	{"max.message.bytes", kmsg.ConfigTypeInt, "1048588", "message.max.bytes", intIn(0, math.MaxInt32), "Longest record batch, as it is sent."},
 	{"message.timestamp.after.max.ms", kmsg.ConfigTypeLong, "3600000", "log.message.timestamp.after.max.ms", intIn(0, math.MaxInt64), "How far a record's time may lie ahead of the broker's."},
 	{"message.timestamp.before.max.ms", kmsg.ConfigTypeLong, maxLong, "log.message.timestamp.before.max.ms", intIn(0, math.MaxInt64), "How far a record's time may lie behind the broker's."},
 	{"message.timestamp.type", kmsg.ConfigTypeString, "CreateTime", "log.message.timestamp.type", oneOf("CreateTime", "LogAppendTime"), "Whether records carry the producer's time or the broker's."},
+	{"min.cleanable.dirty.ratio", kmsg.ConfigTypeDouble, "0.5", "log.cleaner.min.cleanable.ratio", floatIn(0, 1), "Share of a log not yet compacted above which it is."},
 	{"min.compaction.lag.ms", kmsg.ConfigTypeLong, "0", "log.cleaner.min.compaction.lag.ms", intIn(0, math.MaxInt64), "How long a record stays out of compaction."},
 	{"min.insync.replicas", kmsg.ConfigTypeInt, "2", "min.insync.replicas", intIn(1, math.MaxInt32), "Replicas that must hold a record before acks=all is answered; never more than there are."},
 	{"preallocate", kmsg.ConfigTypeBoolean, "false", "log.preallocate", isBool, "Kept for Kafka's tools; without effect here: files are always given room ahead."},
@@ -111,6 +113,23 @@ func checkTopicConfigs(configs map[string]string) error {
 			return err
 		}
 	}
+	return checkLags(configs)
+}
+
+// checkLags refuses records that must be compacted before they may be (KIP-354).
+func checkLags(configs map[string]string) error {
+	value := func(name string) int64 {
+		s, _ := findSetting(name)
+		v, ok := configs[name]
+		if !ok {
+			v = s.value
+		}
+		n, _ := strconv.ParseInt(strings.TrimSpace(v), 10, 64) // judged before
+		return n
+	}
+	if low, high := value("min.compaction.lag.ms"), value("max.compaction.lag.ms"); low > high {
+		return refuse(kerr.InvalidConfig, "conflict topic config setting min.compaction.lag.ms (%d) > max.compaction.lag.ms (%d)", low, high)
+	}
 	return nil
 }
 
@@ -150,6 +169,21 @@ func intIn(low, high int64) func(string) error {
 			return fmt.Errorf("Value must be at least %d", low)
 		case n > high:
 			return fmt.Errorf("Value must be no more than %d", high)
+		}
+		return nil
+	}
+}
+
+func floatIn(low, high float64) func(string) error {
+	return func(v string) error {
+		f, err := strconv.ParseFloat(v, 64)
+		switch {
+		case err != nil || math.IsNaN(f):
+			return errNotNumber
+		case f < low:
+			return fmt.Errorf("Value must be at least %v", low)
+		case f > high:
+			return fmt.Errorf("Value must be no more than %v", high)
 		}
 		return nil
 	}

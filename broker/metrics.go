@@ -40,6 +40,15 @@ type Snapshot struct {
 	FetchParked     int64
 	FetchSessions   int64 // open now
 	SessionParts    int64 // partitions in them
+
+	// Of compaction.
+	CleanRuns     int64 // logs compacted
+	CleanFailures int64
+	CleanRead     int64 // bytes
+	CleanWritten  int64 // bytes
+	CleanRemoved  int64 // records
+	CleanMillis   int64 // time it took
+	DirtiestLog   int64 // percent not compacted of the dirtiest log, when last looked
 }
 
 // Metrics reads the numbers.
@@ -66,6 +75,10 @@ func (b *Broker) Metrics() Snapshot {
 		FetchParked:     b.metrics.fetchParked.Load(),
 	}
 	s.FetchSessions, s.SessionParts = b.sessions.count()
+	c := b.disk.CleanMetrics()
+	s.CleanRuns, s.CleanFailures = c.Runs, c.Failures
+	s.CleanRead, s.CleanWritten, s.CleanRemoved = c.ReadBytes, c.WrittenBytes, c.RemovedRecords
+	s.CleanMillis, s.DirtiestLog = c.Busy.Milliseconds(), int64(100*c.DirtiestRatio)
 	for _, t := range b.topics.all() {
 		s.Topics++
 		for _, p := range t.partitions {

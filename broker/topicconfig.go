@@ -106,7 +106,9 @@ func (l layers) resolve() topicConfig {
 	c.log.MaxBatchBytes = int(number("max.message.bytes"))
 	c.log.FlushMessages = number("flush.messages")
 	c.log.FlushMs = number("flush.ms")
+	c.log.MinCleanableRatio, _ = strconv.ParseFloat(text("min.cleanable.dirty.ratio"), 64) // checked by text
 	c.log.MinCompactionLagMs = number("min.compaction.lag.ms")
+	c.log.MaxCompactionLagMs = number("max.compaction.lag.ms")
 	c.log.DeleteRetentionMs = number("delete.retention.ms")
 	c.log.LogAppendTime = text("message.timestamp.type") == "LogAppendTime"
 	c.log.Compact, c.log.Delete = false, false
@@ -160,8 +162,8 @@ func bound(ms int64) int64 {
 	return ms
 }
 
-// hold is the first offset of a partition that retention must keep for a load
-// job, or log.NoHold. The caps make a job that stopped for good give way.
+// hold is the first offset of a partition that retention must keep, and
+// compaction leave as it is, for a load job, or log.NoHold. The caps make a job that stopped for good give way.
 func (c *topicConfig) hold(l *log.Log, now time.Time) offsets.Offset {
 	kept, ok := c.held[l.TopicPartition().Partition]
 	if !ok || c.holdBytes >= 0 && l.Size() > c.holdBytes {
