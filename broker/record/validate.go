@@ -112,8 +112,10 @@ func checkRecords(b Batch, body []byte, v Rules, facts *Facts) error {
 	latest, earliest := int64(NoTimestamp), int64(1)<<62
 	pos := 0
 	for i := range int(facts.Count) {
-		if err := f.next(body, pos); err != nil {
-			return at(ErrInvalid, b, i, err)
+		if !f.quick(body, pos) {
+			if err := f.next(body, pos); err != nil {
+				return at(ErrInvalid, b, i, err)
+			}
 		}
 		pos = f.end
 		if f.offsetDelta != i {

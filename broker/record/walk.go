@@ -96,6 +96,60 @@ func (e *RecordError) Error() string {
 
 func (e *RecordError) Unwrap() []error { return []error{e.Kind, e.Err} }
 
+// quick is next for what nearly every record is like: no headers, no length or
+// delta of more than two bytes. False means that next has to look, and nothing
+// else.
+func (f *frame) quick(body []byte, pos int) bool {
+	if len(body)-pos < 16 {
+		return false
+	}
+	head := (*[16]byte)(body[pos:])
+	length, i := uint(head[0]), 1
+	if length >= 0x80 {
+		length, i = length&0x7f|uint(head[1])<<7, 2
+	}
+	end := pos + i + int(length>>1)
+	i++ // attributes
+	stamp := uint(head[i])
+	if i++; stamp >= 0x80 {
+		stamp = stamp&0x7f | uint(head[i])<<7
+		i++
+	}
+	delta := uint(head[i])
+	if i++; delta >= 0x80 {
+		delta = delta&0x7f | uint(head[i])<<7
+		i++
+	}
+	key := uint(head[i])
+	if i++; key >= 0x80 {
+		key = key&0x7f | uint(head[i])<<7
+		i++
+	}
+	// A third byte would show in bit 14; a length has no sign but for null.
+	if (length|stamp|delta|key)>>14 != 0 || length&1 != 0 || end > len(body) || key&1 != 0 && key != 1 {
+		return false
+	}
+	f.key, f.keyLen = pos+i, int(key>>1)^-int(key&1)
+	pos = f.key + max(f.keyLen, 0)
+	if pos+2 >= end {
+		return false
+	}
+	value := uint(body[pos])
+	if pos++; value >= 0x80 {
+		value = value&0x7f | uint(body[pos])<<7
+		pos++
+	}
+	f.value, f.valLen = pos, int(value>>1)^-int(value&1)
+	pos += max(f.valLen, 0)
+	if value>>14 != 0 || value&1 != 0 && value != 1 || pos != end-1 || body[pos] != 0 {
+		return false
+	}
+	f.timestampDelta = int64(stamp>>1) ^ -int64(stamp&1)
+	f.offsetDelta = int(delta>>1) ^ -int(delta&1)
+	f.headers, f.headerCount, f.end = end, 0, end
+	return true
+}
+
 // at wraps what is wrong with record i of a batch.
 func at(kind error, b Batch, i int, err error) error {
 	return &RecordError{Kind: kind, Index: i, Base: int64(b.BaseOffset()), Err: err}
