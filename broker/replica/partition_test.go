@@ -1,0 +1,168 @@
+package replica
+
+import (
+	"errors"
+	"testing"
+
+	"sawlog/broker/log"
+	"sawlog/broker/record"
+	"sawlog/broker/vfs"
+	"sawlog/offsets"
+)
+
+// replicaOne is broker 1's replica of a partition, over a disk in memory.
+func replicaOne(t *testing.T) *Partition {
+	t.Helper()
+	disk, err := log.OpenDisk(vfs.NewMem(), "/data", log.DiskConfig{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := disk.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	l, err := disk.Create(offsets.TopicPartition{Topic: "t"}, offsets.TopicID{1}, log.DefaultConfig())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return New(1, l, nil)
+}
+
+func oneRecord(t *testing.T) []record.Batch {
+	t.Helper()
+	w := record.NewBuilder(record.None, 0)
+	w.Append(record.Record{Timestamp: 1, Value: []byte("v")})
+	b, err := w.Batch()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return []record.Batch{b}
+}
+
+// fetched tells the leader how far a follower is.
+func (p *Partition) fetched(follower offsets.BrokerID, end offsets.Offset) {
+	p.change(0, func(s *State) { s.Fetched(follower, end) })
+}
+
+func TestAppendIsRefused(t *testing.T) {
+	p := replicaOne(t)
+	for _, tc := range []struct {
+		name string
+		a    Assignment
+		ask  Append
+		want error
+	}{
+		{"nobody leads yet", Assignment{Leader: offsets.NoBroker, Epoch: 0, PartitionEpoch: 1}, Append{Epoch: offsets.NoEpoch}, ErrNotLeader},
+		{"another one leads", assignment(2, 1, 2, 2, 1, 2), Append{Epoch: offsets.NoEpoch}, ErrNotLeader},
+		{"an epoch before, of another leader", assignment(2, 2, 3, 2, 1, 2), Append{Epoch: 1}, ErrFencedEpoch},
+		{"an epoch to come", assignment(1, 3, 4, 2, 1, 2), Append{Epoch: 4}, ErrUnknownEpoch},
+		{"too few in sync", assignment(1, 3, 5, 2, 1), Append{Epoch: offsets.NoEpoch, All: true}, ErrNotEnoughReplicas},
+		{"too few in sync, and nobody minds", assignment(1, 3, 6, 2, 1), Append{Epoch: offsets.NoEpoch}, nil},
+		{"enough in sync", assignment(1, 3, 7, 2, 1, 2), Append{Epoch: offsets.NoEpoch, All: true}, nil},
+	} {
+		p.Assign(tc.a)
+		before := p.Log().End()
+		_, _, err := p.Append(oneRecord(t), tc.ask)
+		if !errors.Is(err, tc.want) {
+			t.Errorf("%s: %v, want %v", tc.name, err, tc.want)
+		}
+		if wrote := p.Log().End() > before; wrote != (tc.want == nil) {
+			t.Errorf("%s: the log ends at %d, before at %d", tc.name, p.Log().End(), before)
+		}
+	}
+}
+
+// An acknowledgement waits for the high watermark, and is bound to the epoch.
+func TestAcknowledgement(t *testing.T) {
+	p := replicaOne(t)
+	p.Assign(assignment(1, 1, 1, 2, 1, 2))
+	appended := func() Ticket {
+		t.Helper()
+		_, ticket, err := p.Append(oneRecord(t), Append{All: true, Epoch: offsets.NoEpoch})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return ticket
+	}
+	check := func(what string, ticket Ticket, want bool, wantErr error) {
+		t.Helper()
+		if done, err := p.Committed(ticket); done != want || !errors.Is(err, wantErr) {
+			t.Errorf("%s: %v, %v; want %v, %v", what, done, err, want, wantErr)
+		}
+	}
+	first := appended()
+	check("nobody else has it", first, false, nil)
+	p.fetched(2, 1)
+	check("the follower has it", first, true, nil)
+	second := appended()
+	p.Assign(assignment(1, 1, 2, 2, 1))
+	check("the follower left", second, false, ErrNotEnoughAfterAppend)
+	p.Assign(assignment(1, 1, 3, 2, 1, 2))
+	check("and is back", second, false, nil)
+	p.Assign(assignment(2, 2, 4, 2, 1, 2))
+	check("another one leads", second, false, ErrNotLeader)
+	p.Assign(assignment(1, 3, 5, 2, 1, 2))
+	p.fetched(2, 2)
+	check("it leads again, in another epoch", second, false, ErrNotLeader)
+	p.Gone()
+	check("deleted", second, false, ErrGone)
+}
+
+// A new leader tells no end before its high watermark reached what it began with.
+func TestEndIsNotToldTooEarly(t *testing.T) {
+	p := replicaOne(t)
+	p.Assign(assignment(1, 1, 1, 1, 1))
+	for range 3 {
+		if _, _, err := p.Append(oneRecord(t), Append{Epoch: offsets.NoEpoch}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	late := New(1, p.Log(), nil) // as after a restart: its high watermark is unknown
+	late.Assign(assignment(1, 2, 2, 2, 1, 2))
+	if _, _, err := late.Latest(offsets.NoEpoch, false); !errors.Is(err, ErrOffsetNotAvailable) {
+		t.Errorf("the end while nothing is committed: %v", err)
+	}
+	if r, err := late.Read(Ask{At: 0, MaxBytes: 1 << 20, Epoch: offsets.NoEpoch, LastEpoch: offsets.NoEpoch}); err != nil || r.Bytes != 0 {
+		t.Errorf("%d bytes are read above the high watermark, %v", r.Bytes, err)
+	}
+	late.fetched(2, 3)
+	if end, epoch, err := late.Latest(offsets.NoEpoch, false); err != nil || end != 3 || epoch != 2 {
+		t.Errorf("end %d in epoch %d, %v", end, epoch, err)
+	}
+}
+
+// counter is a Waiter.
+type counter struct {
+	bytes []int64
+}
+
+func (c *counter) Wake(bytes int64) { c.bytes = append(c.bytes, bytes) }
+
+func TestWaitersAreWoken(t *testing.T) {
+	p := replicaOne(t)
+	p.Assign(assignment(1, 1, 1, 2, 1, 2))
+	var c, late counter
+	p.Watch(&c, p.View().Version)
+	seen := p.View().Version
+	if _, _, err := p.Append(oneRecord(t), Append{Epoch: offsets.NoEpoch}); err != nil {
+		t.Fatal(err)
+	}
+	if len(c.bytes) != 0 {
+		t.Errorf("an append that nobody may read woke: %v", c.bytes)
+	}
+	p.Watch(&late, seen)
+	if len(late.bytes) != 1 || late.bytes[0] != -1 {
+		t.Errorf("what came before the watch: %v", late.bytes)
+	}
+	p.fetched(2, 1)
+	if len(c.bytes) != 1 {
+		t.Errorf("a high watermark that moved: %v", c.bytes)
+	}
+	p.Unwatch(&late)
+	p.Unwatch(&late) // twice is no harm
+	p.Trimmed()
+	if len(c.bytes) != 2 || c.bytes[1] != -1 || len(late.bytes) != 2 {
+		t.Errorf("a log start that moved: %v; who left heard %v", c.bytes, late.bytes)
+	}
+}
