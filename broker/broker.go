@@ -141,12 +141,17 @@ func (b *Broker) open(ctx context.Context) error {
 	return nil
 }
 
+// ballastBytes is disk space kept for the metadata and group offsets when
+// clients have filled the rest.
+const ballastBytes = 64 << 20
+
 // openDisk opens the data directory and gives it its identity on first use.
 func (b *Broker) openDisk() error {
 	cleanMemory, cleanRate := b.config.cleanSettings()
 	disk, err := log.OpenDisk(b.config.FS, b.config.Dir, log.DiskConfig{
 		Logger:              b.config.Logger,
 		MaxOpenFiles:        b.config.MaxOpenFiles,
+		BallastBytes:        ballastBytes,
 		Hold:                b.hold,
 		Committed:           b.committed,
 		CleanMemory:         cleanMemory,
@@ -187,7 +192,7 @@ func (b *Broker) openController(ctx context.Context) error {
 		return fmt.Errorf("broker: directory id: %w", err)
 	}
 	b.controller, err = controller.Open(ctx, controller.Config{
-		FS:           b.config.FS,
+		FS:           vfs.Relieved(b.config.FS, b.disk.Relieve),
 		Dir:          b.config.Dir,
 		NodeID:       b.nodeID,
 		Directory:    directory,

@@ -63,7 +63,7 @@ var topicSettings = [...]setting{
 	{"retention.hold.max.ms", kmsg.ConfigTypeLong, "1209600000", "", intIn(-1, math.MaxInt64), "Age of records that retention.hold.* no longer keeps; -1 is no limit."},
 	{"retention.ms", kmsg.ConfigTypeLong, "604800000", "log.retention.ms", intIn(-1, math.MaxInt64), "Age at which a segment is deleted; -1 is never."},
 	{"segment.bytes", kmsg.ConfigTypeInt, "1073741824", "log.segment.bytes", intIn(14, math.MaxInt32), "Size at which a new segment is begun."},
-	{"segment.index.bytes", kmsg.ConfigTypeInt, "10485760", "log.index.size.max.bytes", intIn(4, math.MaxInt32), "Kept for Kafka's tools; without effect here: an index grows with its segment."},
+	{"segment.index.bytes", kmsg.ConfigTypeInt, "10485760", "log.index.size.max.bytes", intIn(4, math.MaxInt32), "Size of an index at which a new segment is begun."},
 	{"segment.jitter.ms", kmsg.ConfigTypeLong, "0", "log.roll.jitter.ms", intIn(0, math.MaxInt64), "Kept for Kafka's tools; without effect here: segments roll at their age."},
 	{"segment.ms", kmsg.ConfigTypeLong, "604800000", "log.roll.ms", intIn(1, math.MaxInt64), "Age at which a new segment is begun."},
 	{"unclean.leader.election.enable", kmsg.ConfigTypeBoolean, "false", "unclean.leader.election.enable", isBool, "Whether a replica that isn't in sync may lead when no other is left; loses records."},

@@ -171,6 +171,7 @@ func TestFullDiskRefusesAndRecovers(t *testing.T) {
 			t.Errorf("read on a full disk: code %d", got.ErrorCode)
 		}
 		full.Store(false)
+		time.Sleep(time.Second) // how often room is looked for
 		if got := put(t, c, "t", batchOf(t, record.None, now(), "again")); got.ErrorCode != 0 {
 			t.Errorf("with room again: code %d %s", got.ErrorCode, deref(got.ErrorMessage))
 		}

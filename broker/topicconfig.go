@@ -102,6 +102,7 @@ func (l layers) resolve() topicConfig {
 	c.log.SegmentMs = number("segment.ms")
 	c.log.RetentionMs = number("retention.ms")
 	c.log.RetentionBytes = number("retention.bytes")
+	c.log.IndexBytes = number("segment.index.bytes")
 	c.log.IndexInterval = int(number("index.interval.bytes"))
 	c.log.MaxBatchBytes = int(number("max.message.bytes"))
 	c.log.FlushMessages = number("flush.messages")

@@ -7,8 +7,6 @@ import (
 	"math"
 	"os"
 
-	"golang.org/x/sys/unix"
-
 	"sawlog/broker/record"
 	"sawlog/broker/vfs"
 	"sawlog/offsets"
@@ -48,7 +46,13 @@ func (l *Log) Append(batches []record.Batch, a Append) ([]Appended, error) {
 	}
 	out = out[:len(batches)]
 	c := l.config.Load()
+	if !a.Internal && !l.disk.ballast.room(l.disk.config.Now()) {
+		return nil, l.wrap("append", fmt.Errorf("%w: what is left is kept for the broker", ErrNoSpace))
+	}
 	end, err := l.append(batches, a, c, out)
+	if errors.Is(err, ErrNoSpace) && l.disk.Relieve() && a.Internal {
+		end, err = l.append(batches, a, c, out)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -121,7 +125,13 @@ func (l *Log) takeBack(err error) error {
 // epochs are theirs. A last batch that is cut short is left out.
 func (l *Log) AppendReplica(b []byte) error {
 	c := l.config.Load()
+	if !l.disk.ballast.room(l.disk.config.Now()) {
+		return l.wrap("append", fmt.Errorf("%w: what is left is kept for the broker", ErrNoSpace))
+	}
 	end, err := l.appendReplica(b, c)
+	if errors.Is(err, ErrNoSpace) {
+		l.disk.Relieve()
+	}
 	if err != nil {
 		return err
 	}
@@ -148,8 +158,13 @@ func (l *Log) appendReplica(b []byte, c *Config) (offsets.Offset, error) {
 		if err == nil {
 			err = batch.CheckCRC()
 		}
-		if err == nil && (batch.BaseOffset() < end || batch.LastOffsetDelta() < 0) {
+		if err == nil && (batch.BaseOffset() < end || batch.LastOffsetDelta() < 0 || batch.LastOffset()-end >= math.MaxInt32) {
 			err = fmt.Errorf("%w: batch %d..%d at log end %d", record.ErrInvalid, batch.BaseOffset(), batch.LastOffset(), end)
+		}
+		if err == nil && batch.LastOffset()-l.view.end >= math.MaxInt32 { // too far for one segment
+			if err = l.writeReplica(end, c, now); err == nil {
+				l.bufs, l.undo = l.bufs[:0], l.undo[:0]
+			}
 		}
 		if err != nil {
 			return 0, l.takeBack(err)
@@ -160,18 +175,26 @@ func (l *Log) appendReplica(b []byte, c *Config) (offsets.Offset, error) {
 		end = batch.LastOffset() + 1
 		l.bufs = append(l.bufs, batch)
 	}
+	if err := l.writeReplica(end, c, now); err != nil {
+		return 0, l.takeBack(err)
+	}
+	return end, nil
+}
+
+// writeReplica writes the batches that were taken from the leader.
+func (l *Log) writeReplica(end offsets.Offset, c *Config, now int64) error {
 	if len(l.bufs) == 0 {
-		return end, nil
+		return nil
 	}
 	if err := l.write(l.bufs, end, c, now); err != nil {
-		return 0, l.takeBack(err)
+		return err
 	}
 	for _, buf := range l.bufs {
 		if batch := record.Batch(buf); batch.Epoch() > l.epochs.latest() {
 			l.begin(batch.Epoch(), batch.BaseOffset())
 		}
 	}
-	return end, nil
+	return nil
 }
 
 // begin notes that an epoch wrote its first batch. It can be found again in the
@@ -179,7 +202,7 @@ func (l *Log) appendReplica(b []byte, c *Config) (offsets.Offset, error) {
 func (l *Log) begin(epoch offsets.Epoch, start offsets.Offset) {
 	l.epochs, _ = l.epochs.assign(epoch, start)
 	err := l.disk.journal.write(false, journalEntry{journalAssign, l.key(), epoch, start})
-	if err != nil && !errors.Is(err, unix.ENOSPC) {
+	if err != nil && !errors.Is(err, ErrNoSpace) {
 		l.disk.fail(l.wrap("note epoch of", err))
 	}
 }
@@ -237,7 +260,7 @@ func (l *Log) spill(s *segment) error {
 	if len(s.index.pending) < indexPending && len(s.times.pending) < indexPending {
 		return nil
 	}
-	if err := s.writeIndexes(false); err != nil && !errors.Is(err, unix.ENOSPC) {
+	if err := s.writeIndexes(false); err != nil && !vfs.Full(err) {
 		l.disk.fail(l.wrap("index", err)) // the batches themselves are written
 	}
 	return nil
@@ -245,8 +268,8 @@ func (l *Log) spill(s *segment) error {
 
 // full turns a full disk into ErrNoSpace, and all else into the end of writing.
 func (l *Log) full(err error) error {
-	if errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) {
-		return fmt.Errorf("%w: %w", ErrNoSpace, err)
+	if err = roomless(err); errors.Is(err, ErrNoSpace) {
+		return err
 	}
 	l.disk.fail(l.wrap("append", err))
 	return errors.Join(err, ErrFailed)
@@ -274,14 +297,16 @@ func (s *segment) reserve(f vfs.File, n int64, c *Config) error {
 	return nil
 }
 
-// rollFor begins a new segment when the active one is full or old.
+// rollFor begins a new segment when the active one is full or old, its index is
+// full, or an offset would lie too far from its base.
 func (l *Log) rollFor(n int64, end offsets.Offset, c *Config, now int64) error {
 	s := l.view.active()
 	if s.size == 0 {
 		return nil
 	}
 	old := c.SegmentMs > 0 && now > 0 && now-s.age(now) >= c.rollMs()
-	if !old && s.size+n <= c.SegmentBytes && end-s.base <= math.MaxInt32 {
+	full := c.IndexBytes > 0 && (s.index.full(c.IndexBytes) || s.times.full(c.IndexBytes))
+	if !old && !full && s.size+n <= c.SegmentBytes && end-s.base <= math.MaxInt32 {
 		return nil
 	}
 	return l.roll()
@@ -354,7 +379,7 @@ func (s *segment) trim() error {
 // batches that are on their way it knows nothing: they may never be written.
 func (l *Log) writeSnapshot(at offsets.Offset) error {
 	name := l.file(offsetName(at, snapshotSuffix))
-	f, err := l.disk.fs.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o644)
+	f, err := l.disk.vital.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o644)
 	if err != nil {
 		return err
 	}

@@ -89,7 +89,7 @@ func (c *cleanPoints) lower(key logKey, to offsets.Offset) error {
 }
 
 func (c *cleanPoints) write() error {
-	return vfs.Replace(c.fs, c.path, encodeCleanPoints(c.points))
+	return roomless(vfs.Replace(c.fs, c.path, encodeCleanPoints(c.points)))
 }
 
 // encodeCleanPoints writes the file: a head, a line per log in ascending order,

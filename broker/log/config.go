@@ -22,6 +22,9 @@ type Config struct {
 	// RetentionBytes deletes the oldest segments above this size; default -1
 	// keeps them (retention.bytes).
 	RetentionBytes int64
+	// IndexBytes ends a segment by the size of either index; default 10 MiB, 0
+	// is no bound (segment.index.bytes).
+	IndexBytes int64
 	// IndexInterval is the distance of index entries in bytes; default 4096
 	// (index.interval.bytes).
 	IndexInterval int
@@ -60,7 +63,7 @@ func DefaultConfig() Config {
 	return Config{
 		SegmentBytes: 1 << 30, SegmentMs: week,
 		RetentionMs: week, RetentionBytes: -1,
-		IndexInterval: 4096, MaxBatchBytes: 1<<20 + 12,
+		IndexBytes: 10 << 20, IndexInterval: 4096, MaxBatchBytes: 1<<20 + 12,
 		FlushMessages: math.MaxInt64, FlushMs: math.MaxInt64,
 		Delete: true, DeleteRetentionMs: 24 * 60 * 60 * 1000,
 		MinCleanableRatio: 0.5, MaxCompactionLagMs: math.MaxInt64,
@@ -99,6 +102,9 @@ type DiskConfig struct {
 	ProducerExpiry time.Duration
 	// StrayDelay is how long folders put aside are kept; default 7 days.
 	StrayDelay time.Duration
+	// BallastBytes is disk space kept for what must be written when the disk is
+	// full; default 0 keeps none.
+	BallastBytes int64
 	// Hold names the first offset of a log that retention must keep and
 	// compaction must leave as it is, since a load job has yet to read it, or
 	// NoHold; nil holds nothing.

@@ -19,11 +19,13 @@ const osReadWrite = os.O_RDWR
 // Disk is one data directory and the logs in it.
 type Disk struct {
 	fs     vfs.FS
+	vital  vfs.FS // the same, for what must be written on a full disk as well
 	dir    string
 	config DiskConfig
 	files  *files
 	lock   interface{ Close() error }
 
+	ballast *ballast
 	journal *journal
 	flusher *flusher
 	cleaned *cleanPoints
@@ -69,11 +71,16 @@ func OpenDisk(fs vfs.FS, dir string, c DiskConfig) (*Disk, error) {
 		fs: fs, dir: dir, config: c, lock: lock, failure: make(chan error, 1),
 		logs: map[logKey]*Log{}, names: map[string]*Log{}, epoch: -1,
 	}
-	d.files = &files{fs: fs, max: c.MaxOpenFiles, fail: d.fail}
+	d.ballast = newBallast(fs, dir, c.BallastBytes)
+	d.ballast.find()
+	d.vital = vfs.Relieved(fs, d.Relieve)
+	d.files = &files{fs: d.vital, max: c.MaxOpenFiles, fail: d.fail}
 	if err := d.start(); err != nil {
 		d.closeFiles()
 		return nil, fmt.Errorf("data directory %s: %w", dir, errors.Join(err, lock.Close()))
 	}
+	d.files.fs = fs
+	d.reballast(c.Now())
 	d.flusher = startFlusher()
 	d.cleaner = startCleaner(d)
 	return d, nil
@@ -114,7 +121,7 @@ func (d *Disk) start() error {
 	}
 	at.points, d.points = points, points
 	var damaged int
-	if d.journal, at.journal, damaged, err = openJournal(d.fs, d.dir, mark); err != nil {
+	if d.journal, at.journal, damaged, err = openJournal(d.vital, d.dir, mark); err != nil {
 		return err
 	}
 	if at.walkAll = damaged > 0; at.walkAll {
@@ -125,7 +132,7 @@ func (d *Disk) start() error {
 		return err
 	}
 	var lost error
-	if d.cleaned, lost, err = readCleanPoints(d.fs, d.dir); err != nil {
+	if d.cleaned, lost, err = readCleanPoints(d.vital, d.dir); err != nil {
 		return err
 	}
 	if lost != nil {
@@ -191,7 +198,7 @@ func (d *Disk) SetMeta(m Meta) error {
 	if m.Format == 0 {
 		m.Format = MetaFormat
 	}
-	if err := vfs.Replace(d.fs, path.Join(d.dir, metaName), m.encode()); err != nil {
+	if err := vfs.Replace(d.vital, path.Join(d.dir, metaName), m.encode()); err != nil {
 		return err
 	}
 	d.meta = m
@@ -350,7 +357,7 @@ func (d *Disk) writeRunning(state string) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	r := running{state, d.config.BootID, d.epoch}
-	return vfs.Replace(d.fs, path.Join(d.dir, runningName), r.encode())
+	return vfs.Replace(d.vital, path.Join(d.dir, runningName), r.encode())
 }
 
 // Failed yields the error that ended all writing to the directory.

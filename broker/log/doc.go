@@ -29,6 +29,7 @@
 //
 //	meta.properties   text, lines key=value: format=1 cluster.id node.id directory.id
 //	lock              locked while a process runs; its process id in text
+//	ballast           reserved disk space without content, let go when the disk is full
 //	running           text: state=running|stopped|failed boot.id broker.epoch
 //	recovery-points   text, see below
 //	epochs            journal, see below

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 
+	"sawlog/broker/vfs"
 	"sawlog/offsets"
 )
 
@@ -27,6 +28,14 @@ var (
 	// ErrClosed tells that the log was closed, deleted or put aside.
 	ErrClosed = errors.New("log is closed")
 )
+
+// roomless turns an error that says that the disk is full into ErrNoSpace.
+func roomless(err error) error {
+	if vfs.Full(err) {
+		return fmt.Errorf("%w: %w", ErrNoSpace, err)
+	}
+	return err
+}
 
 // ErrOffsetOutOfRange is returned for offsets outside [Start, End].
 type ErrOffsetOutOfRange struct{ At, Start, End offsets.Offset }

@@ -173,6 +173,14 @@ func (x *index) write(s *segment, sync bool) error {
 	return nil
 }
 
+// full tells whether another entry would exceed a size.
+func (x *index) full(limit int64) bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	w := int64(x.width())
+	return int64(x.written)*w+int64(len(x.pending)) > limit-w
+}
+
 // waits tells whether entries are in memory only.
 func (x *index) waits() bool {
 	x.mu.Lock()

@@ -127,11 +127,12 @@ type journal struct {
 	fs   vfs.FS
 	path string
 
-	mu   sync.Mutex
-	file vfs.File
-	mark journalMark // its end
-	late bool        // not all of it is synced
-	buf  []byte
+	mu       sync.Mutex
+	file     vfs.File
+	mark     journalMark // its end
+	late     bool        // not all of it is synced
+	reserved int64       // bytes of the file for which there is disk space
+	buf      []byte
 }
 
 // openJournal reads the file and opens it for more. checkpoint is the mark the
@@ -172,9 +173,10 @@ func (j *journal) write(sync bool, entries ...journalEntry) error {
 	for _, e := range entries {
 		j.buf = e.append(j.buf)
 	}
+	j.reserve(int64(len(j.buf)))
 	n, err := j.file.WriteAt(j.buf, j.mark.size)
 	if err != nil {
-		return err
+		return roomless(err)
 	}
 	j.mark.size += int64(n)
 	j.late = true
@@ -182,6 +184,21 @@ func (j *journal) write(sync bool, entries ...journalEntry) error {
 		return j.syncHeld()
 	}
 	return nil
+}
+
+// journalReserve is how much disk space is reserved ahead, in bytes: deleting,
+// which is what makes room on a full disk, writes here first.
+const journalReserve = 64 << 10
+
+// reserve keeps some space ahead of the end. A full disk has what was reserved
+// before.
+func (j *journal) reserve(n int64) {
+	if j.mark.size+n+journalReserve/2 <= j.reserved {
+		return
+	}
+	if err := j.file.Allocate(j.mark.size, n+journalReserve); err == nil {
+		j.reserved = j.mark.size + n + journalReserve
+	}
 }
 
 // sync makes what was written so far survive: before a recovery point passes
@@ -218,6 +235,7 @@ func (j *journal) rewrite(entries []journalEntry) error {
 	if err != nil {
 		return err
 	}
+	j.reserved = 0
 	j.file, j.mark, j.late = f, journalMark{j.mark.generation + 1, int64(len(b))}, false
 	if old != nil {
 		return old.Close()

@@ -2,12 +2,9 @@ package log
 
 import (
 	"errors"
-	"fmt"
 	"path"
 	"sync"
 	"sync/atomic"
-
-	"golang.org/x/sys/unix"
 
 	"sawlog/broker/record"
 	"sawlog/offsets"
@@ -267,14 +264,6 @@ type logError struct {
 
 func (e *logError) Error() string { return e.what + " " + e.tp.String() + ": " + e.err.Error() }
 func (e *logError) Unwrap() error { return e.err }
-
-// roomless turns a full disk into ErrNoSpace.
-func (l *Log) roomless(err error) error {
-	if errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) {
-		return fmt.Errorf("%w: %w", ErrNoSpace, err)
-	}
-	return err
-}
 
 // broken reports an I/O error of writing to the disk, unless it is one that
 // leaves the log sound.

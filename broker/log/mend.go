@@ -40,7 +40,7 @@ func (l *Log) mend() error {
 		}
 		s.suspected.Store(false)
 		if err := s.rebuild(l.view.limit(i), i < len(l.view.segments)-1); err != nil {
-			return l.broken("make index anew", l.roomless(err))
+			return l.broken("make index anew", roomless(err))
 		}
 	}
 	return nil

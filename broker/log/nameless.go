@@ -46,7 +46,7 @@ func (d *Disk) readPartition(folder string) (id offsets.TopicID, sealed bool, er
 		return id, false, fmt.Errorf("%w: %w", errNoPartition, err)
 	}
 	d.config.Logger.Warn("topic id was damaged and is mended", "path", name, "topic_id", mended, "err", err)
-	return mended, true, vfs.Replace(d.fs, name, encodePartition(mended))
+	return mended, true, vfs.Replace(d.vital, name, encodePartition(mended))
 }
 
 // discover finds the folders of logs and clears those half deleted. A folder
@@ -163,7 +163,7 @@ func (d *Disk) adopt(l *Log) (adopted bool, err error) {
 		return false, d.aside(folder, straySuffix)
 	}
 	d.config.Logger.Warn("topic id was lost and is known again by the topic's name", "folder", folder, "topic_id", l.id, "err", why)
-	if err := vfs.Replace(d.fs, l.file(partitionName), encodePartition(l.id)); err != nil {
+	if err := vfs.Replace(d.vital, l.file(partitionName), encodePartition(l.id)); err != nil {
 		return false, err
 	}
 	return true, l.wrap("recover", l.load(d.nameless.began))

@@ -16,6 +16,7 @@ const (
 	runningName    = "running"
 	epochsName     = "epochs"
 	checkpointName = "recovery-points"
+	ballastName    = "ballast"
 )
 
 // Names in the folder of a log.

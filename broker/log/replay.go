@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"slices"
 
-	"golang.org/x/sys/unix"
-
 	"sawlog/broker/record"
 	"sawlog/broker/vfs"
 	"sawlog/offsets"
@@ -84,9 +82,9 @@ func (l *Log) keepProducers(at offsets.Offset) error {
 	if _, err := l.readSnapshot(at); err != nil {
 		ps, err := l.producersAt(at)
 		if err == nil {
-			err = vfs.Replace(l.disk.fs, name, encodeSnapshot(&ps))
+			err = vfs.Replace(l.disk.vital, name, encodeSnapshot(&ps))
 		}
-		if errors.Is(err, unix.ENOSPC) { // deleting makes room; a retry after the next crash may be taken twice
+		if vfs.Full(err) { // deleting makes room; a retry after the next crash may be taken twice
 			l.disk.config.Logger.Warn("no room to keep what is known of producers", "path", name, "err", err)
 			return nil
 		}

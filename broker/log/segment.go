@@ -210,6 +210,15 @@ func (s *segment) greatest() (int64, error) {
 	return s.maxTime, nil
 }
 
+// modified is when the batches' file was last written, in ms.
+func (s *segment) modified() (int64, error) {
+	st, err := s.log.disk.fs.Stat(s.name(logSuffix))
+	if err != nil {
+		return 0, err
+	}
+	return st.ModTime().UnixMilli(), nil
+}
+
 // lastTime takes the greatest timestamp from the last time index entry.
 func (s *segment) lastTime() error {
 	e, ok, err := s.times.last(s)

@@ -3,9 +3,9 @@ package log
 import (
 	"errors"
 	"path"
+	"slices"
 	"time"
 
-	"sawlog/broker/record"
 	"sawlog/broker/vfs"
 	"sawlog/offsets"
 )
@@ -19,6 +19,7 @@ const flushDirtyAfter = time.Minute
 // of what is dirty begins in the background. The broker calls it every half
 // minute.
 func (d *Disk) Tick(now time.Time) error {
+	d.reballast(now)
 	var errs []error
 	for _, l := range d.Logs() {
 		errs = append(errs, l.tick(now.UnixMilli()))
@@ -81,7 +82,8 @@ func (l *Log) retain(now int64) error {
 	return l.broken("retain", l.deleteBefore(to))
 }
 
-// expired is the offset up to which all segments are past retention.
+// expired is the offset up to which all segments are past retention: the active
+// one too, unless it is empty, as in Kafka.
 func (l *Log) expired(c *Config, now int64, hold offsets.Offset) (offsets.Offset, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -92,14 +94,22 @@ func (l *Log) expired(c *Config, now int64, hold offsets.Offset) (offsets.Offset
 	}
 	to := v.start
 	for i, s := range v.segments {
+		size := v.limit(i)
+		if size == 0 {
+			break
+		}
 		t, err := s.greatest()
 		if err != nil {
 			return 0, err
 		}
-		size := v.limit(i)
-		old := c.RetentionMs >= 0 && t != record.NoTimestamp && now-t > c.RetentionMs
-		large := c.RetentionBytes >= 0 && total-size >= c.RetentionBytes && i < len(v.segments)-1
-		if size == 0 || !old && !large || v.endOf(i) > hold {
+		if t < 0 && c.RetentionMs >= 0 { // no record has a time: that of the file counts
+			if t, err = s.modified(); err != nil {
+				return 0, err
+			}
+		}
+		old := c.RetentionMs >= 0 && now-t > c.RetentionMs
+		large := c.RetentionBytes >= 0 && total-size >= c.RetentionBytes
+		if !old && !large || v.endOf(i) > hold {
 			break
 		}
 		total -= size
@@ -129,7 +139,7 @@ func (d *Disk) checkpoint() error {
 		changed = changed || d.points[l.key()] != p
 	}
 	if changed {
-		err := vfs.Replace(d.fs, path.Join(d.dir, checkpointName), encodePoints(mark, keys, points))
+		err := vfs.Replace(d.vital, path.Join(d.dir, checkpointName), encodePoints(mark, keys, points))
 		if err != nil {
 			return err
 		}
@@ -206,11 +216,14 @@ type Assignment struct {
 // begin at their ends. Epochs not above the latest change nothing.
 func (d *Disk) Assign(as []Assignment) error {
 	var entries []journalEntry
+	before := make(map[*Log]epochs, len(as))
 	for _, a := range as {
 		a.Log.mu.Lock()
 		if changed := false; !a.Log.closed {
+			was := slices.Clone(a.Log.epochs)
 			a.Log.epochs, changed = a.Log.epochs.assign(a.Epoch, a.Log.view.end)
 			if changed {
+				before[a.Log] = was
 				entries = append(entries, journalEntry{journalAssign, a.Log.key(), a.Epoch, a.Log.view.end})
 			}
 		}
@@ -219,7 +232,16 @@ func (d *Disk) Assign(as []Assignment) error {
 	if len(entries) == 0 {
 		return nil
 	}
-	if err := d.journal.write(true, entries...); err != nil {
+	err := d.journal.write(true, entries...)
+	if errors.Is(err, ErrNoSpace) { // nothing was noted: nobody leads
+		for l, was := range before {
+			l.mu.Lock()
+			l.epochs = was
+			l.mu.Unlock()
+		}
+		return err
+	}
+	if err != nil {
 		d.fail(err)
 		return errors.Join(err, ErrFailed)
 	}

@@ -276,3 +276,73 @@ func get(t *testing.T, fs FS, name string) string {
 	must(t, err)
 	return string(b)
 }
+
+// TestRelieved: what fails for want of room is done again once there is some,
+// and nothing else is.
+func TestRelieved(t *testing.T) {
+	under := NewMem()
+	full, relieved, makesRoom := true, 0, true
+	fs := Relieved(under, func() bool {
+		relieved++
+		full = full && !makesRoom
+		return makesRoom
+	})
+	put(t, under, "old", "content")
+	under.Inject(func(op Op, _ string) error {
+		switch {
+		case !full:
+		case op == OpWrite:
+			return &PartialWrite{N: 2, Err: syscall.ENOSPC}
+		case op == OpCreate, op == OpMkdir, op == OpLink, op == OpRename, op == OpAllocate, op == OpSync:
+			return syscall.ENOSPC
+		}
+		return nil
+	})
+	f, err := fs.OpenFile("old", os.O_RDWR, 0)
+	must(t, err)
+	for _, c := range []struct {
+		name string
+		do   func() error
+	}{
+		{"create", func() error { _, err := fs.OpenFile("new", os.O_RDWR|os.O_CREATE, 0o644); return err }},
+		{"mkdir", func() error { return fs.Mkdir("dir", 0o755) }},
+		{"mkdirall", func() error { return fs.MkdirAll("deep/er", 0o755) }},
+		{"link", func() error { return fs.Link("old", "linked") }},
+		{"rename", func() error { return fs.Rename("linked", "renamed") }},
+		{"allocate", func() error { return f.Allocate(0, 10) }},
+		{"write at", func() error { _, err := f.WriteAt([]byte("WRITT"), 0); return err }},
+		{"writev", func() error { _, err := f.Writev([][]byte{[]byte("te"), []byte("n")}, 4); return err }},
+	} {
+		full, relieved, makesRoom = true, 0, false
+		if err := c.do(); !errors.Is(err, syscall.ENOSPC) || relieved != 1 {
+			t.Fatalf("%s without room: %v, asked %d times", c.name, err, relieved)
+		}
+		makesRoom, relieved = true, 0
+		if err := c.do(); err != nil || relieved != 1 {
+			t.Fatalf("%s with room made: %v, asked %d times", c.name, err, relieved)
+		}
+	}
+	full, relieved = true, 0
+	w, err := fs.OpenFile("appended", os.O_RDWR|os.O_CREATE, 0o644)
+	must(t, err)
+	full, relieved = true, 0
+	if n, err := w.Write([]byte("in two parts")); n != 12 || err != nil || relieved != 1 {
+		t.Fatalf("write: %d, %v, asked %d times", n, err, relieved)
+	}
+	if got := get(t, under, "appended"); got != "in two parts" {
+		t.Fatalf("%q", got)
+	}
+	full, relieved = true, 0
+	if err := f.Sync(); !errors.Is(err, syscall.ENOSPC) || relieved != 0 {
+		t.Fatalf("a failed sync: %v, asked %d times", err, relieved)
+	}
+	full = false
+	got := make([]byte, 7)
+	if _, err := f.ReadAt(got, 0); err != nil || string(got) != "WRITten" {
+		t.Fatalf("%q, %v", got, err)
+	}
+	under.Inject(func(Op, string) error { return syscall.EIO })
+	if err := fs.Mkdir("x", 0o755); !errors.Is(err, syscall.EIO) || relieved != 0 {
+		t.Fatalf("another error: %v, asked %d times", err, relieved)
+	}
+}

@@ -1,0 +1,128 @@
+package log
+
+import (
+	"errors"
+	"os"
+	"path"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"sawlog/broker/vfs"
+)
+
+// ballast is disk space kept for what must be written when the disk is full:
+// the metadata log, the journal, checkpoints, group offsets. It is a file whose
+// blocks are reserved and never written. The first append that finds the disk
+// full lets it go, and from then on clients are refused until it could be
+// reserved again, so that they cannot fill that room as well.
+type ballast struct {
+	fs    vfs.FS
+	path  string
+	bytes int64
+
+	gone atomic.Bool // let go by this process: clients are refused
+
+	mu    sync.Mutex
+	held  bool
+	tried time.Time
+}
+
+// ballastMargin is how much more than the ballast must be free before it is
+// taken back, in bytes, lest it be let go again at once.
+const ballastMargin = 16 << 20
+
+// ballastEvery is how often a refused append tries to take it back.
+const ballastEvery = time.Second
+
+// take reserves the space; a disk too small or too full for it goes without.
+func (b *ballast) take(now time.Time) (err error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.bytes == 0 || b.held {
+		return nil
+	}
+	b.tried = now
+	f, err := b.fs.OpenFile(b.path, os.O_RDWR|os.O_CREATE, 0o644)
+	if err != nil {
+		return err
+	}
+	err = f.Allocate(0, b.bytes+max(ballastMargin, b.bytes/4))
+	if err == nil {
+		err = f.Truncate(0) // gives the margin back
+	}
+	if err == nil {
+		err = f.Allocate(0, b.bytes)
+	}
+	if err = errors.Join(err, f.Close()); err != nil {
+		return errors.Join(err, b.fs.Remove(b.path))
+	}
+	b.held = true
+	b.gone.Store(false)
+	return nil
+}
+
+// release gives the space back and tells whether that made room.
+func (b *ballast) release() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if !b.held {
+		return false
+	}
+	b.held = false
+	b.gone.Store(true)
+	return b.fs.Remove(b.path) == nil
+}
+
+// find looks whether a process before this one has reserved the space, and does
+// so again: a copied directory has the file without it.
+func (b *ballast) find() {
+	if _, err := b.fs.Stat(b.path); err != nil || b.bytes == 0 {
+		return
+	}
+	if f, err := b.fs.OpenFile(b.path, os.O_RDWR, 0); err == nil {
+		_ = f.Allocate(0, b.bytes) // where that fails, less is let go
+		_ = f.Close()              // nothing was written
+		b.held = true
+	}
+}
+
+// room tells whether clients may write: always, unless the ballast was let go
+// and cannot be taken back yet.
+func (b *ballast) room(now time.Time) bool {
+	if !b.gone.Load() {
+		return true
+	}
+	b.mu.Lock()
+	soon := now.Sub(b.tried) < ballastEvery && !now.Before(b.tried)
+	b.mu.Unlock()
+	return !soon && b.take(now) == nil
+}
+
+// Relieve makes room on a full disk for what must be written, once, and tells
+// whether it did; until there is room for that again, clients are refused. It
+// is for writers of the same disk beside the logs, through vfs.Relieved.
+func (d *Disk) Relieve() bool {
+	if !d.ballast.release() {
+		return false
+	}
+	d.config.Logger.Error("the disk is full: the ballast is let go, and clients are refused until there is room again",
+		"path", d.ballast.path, "bytes", d.ballast.bytes)
+	return true
+}
+
+// reballast takes the ballast back when it can.
+func (d *Disk) reballast(now time.Time) {
+	gone := d.ballast.gone.Load()
+	switch err := d.ballast.take(now); {
+	case err == nil && gone:
+		d.config.Logger.Info("the disk has room again: the ballast is back", "path", d.ballast.path)
+	case err != nil && gone:
+		d.config.Logger.Warn("the disk is still full", "path", d.dir, "err", err)
+	}
+}
+
+// newBallast is the ballast of a directory, not yet taken.
+func newBallast(fs vfs.FS, dir string, bytes int64) *ballast {
+	return &ballast{fs: fs, path: path.Join(dir, ballastName), bytes: bytes}
+}
