@@ -2,12 +2,16 @@ package broker_test
 
 import (
 	"bytes"
+	"compress/gzip"
 	"encoding/binary"
 	"errors"
+	"hash/crc32"
 	"io"
 	"math/rand/v2"
 	"net"
+	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -15,6 +19,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"sawlog/broker"
 	"sawlog/broker/brokertest"
 	"sawlog/broker/record"
 )
@@ -36,6 +41,85 @@ func TestEmptyBatchIsRefused(t *testing.T) {
 		t.Errorf("null records: code %d", got.ErrorCode)
 	}
 	if end := listed(t, c, "d1", -1); end.Offset != 0 {
+		t.Errorf("%d records were stored", end.Offset)
+	}
+}
+
+// The same batch in a log, where compaction may leave one: readers get it, and
+// what comes after it.
+func TestEmptyBatchInALogIsPassed(t *testing.T) {
+	dir := t.TempDir()
+	in := func(c *broker.Config) { c.Dir = dir }
+	b := brokertest.Start(t, in)
+	c := wireClient(t, b)
+	createTopic(t, c, "d1", 1, "retention.ms", "-1")
+	if got := put(t, c, "d1", batchOf(t, record.None, now(), "before")); got.ErrorCode != 0 {
+		t.Fatal(got.ErrorCode)
+	}
+	brokertest.Stop(t, b)
+	empty := record.Batch(readData(t, "kafka-vectors/sarama/empty-v2-count0.recordset.bin"))
+	binary.BigEndian.PutUint64(empty, 1) // its offset; the CRC doesn't cover it
+	f, err := os.OpenFile(filepath.Join(dir, "d1-0", "00000000000000000000.log"), os.O_WRONLY|os.O_APPEND, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.Write(empty); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.Close(); err != nil {
+		t.Fatal(err)
+	}
+	b = brokertest.Start(t, in)
+	c = wireClient(t, b)
+	if got := put(t, c, "d1", batchOf(t, record.None, now(), "after")); got.ErrorCode != 0 || got.BaseOffset != 2 {
+		t.Fatalf("the next record: %+v", got)
+	}
+	if got := recordsOf(t, get(t, c, "d1", 0).RecordBatches); strings.Count(got, "\n") != 2 {
+		t.Errorf("read from the start:\n%s", got)
+	}
+	if got := recordsOf(t, get(t, c, "d1", 1).RecordBatches); strings.Count(got, "\n") != 1 {
+		t.Errorf("read from the empty batch on:\n%s", got)
+	}
+	got := consume(t, b, "d1", 2)
+	if string(got[0].Value) != "before" || string(got[1].Value) != "after" || got[1].Offset != 2 {
+		t.Errorf("consumed %v", got)
+	}
+}
+
+// kafka-python#718: a wrapper of before 0.11 that was compressed twice.
+func TestNestedCompressionIsRefused(t *testing.T) {
+	c := wireClient(t, brokertest.Start(t, nil))
+	createTopic(t, c, "d8", 1)
+	message := func(attributes byte, value []byte) []byte {
+		body := append([]byte{1, attributes}, make([]byte, 8)...) // magic 1, a time
+		body = append(body, 255, 255, 255, 255)                   // no key
+		body = append(binary.BigEndian.AppendUint32(body, uint32(len(value))), value...)
+		set := binary.BigEndian.AppendUint32(make([]byte, 8), uint32(len(body)+4))
+		return append(binary.BigEndian.AppendUint32(set, crc32.ChecksumIEEE(body)), body...)
+	}
+	zipped := func(b []byte) []byte {
+		var out bytes.Buffer
+		w := gzip.NewWriter(&out)
+		if _, err := w.Write(b); err != nil {
+			t.Fatal(err)
+		}
+		if err := w.Close(); err != nil {
+			t.Fatal(err)
+		}
+		return out.Bytes()
+	}
+	inner := message(1, zipped(message(0, []byte("value"))))
+	if got := put(t, c, "d8", message(1, zipped(inner))); got.ErrorCode != kerr.InvalidRecord.Code {
+		t.Errorf("code %d %s", got.ErrorCode, deref(got.ErrorMessage))
+	}
+	// In a batch of today the records are compressed once, or aren't records.
+	body := batchOf(t, record.Gzip, now(), "value")[61:]
+	twice := slices.Concat(batchOf(t, record.Gzip, now(), "value")[:61], zipped(body))
+	binary.BigEndian.PutUint32(twice[8:], uint32(len(twice)-12))
+	if got := put(t, c, "d8", resealed(twice, func(record.Batch) {})); got.ErrorCode != kerr.InvalidRecord.Code {
+		t.Errorf("twice in a batch: code %d %s", got.ErrorCode, deref(got.ErrorMessage))
+	}
+	if end := listed(t, c, "d8", -1); end.Offset != 0 {
 		t.Errorf("%d records were stored", end.Offset)
 	}
 }

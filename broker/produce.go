@@ -1,6 +1,7 @@
 package broker
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -161,6 +162,8 @@ func (st *produceState) validate(c *topicConfig, part *producedPartition, now in
 func onlyBatch(set []byte) (record.Batch, error) {
 	batch, rest, err := record.Split(set)
 	switch {
+	case err != nil && tooShort(set):
+		return nil, fmt.Errorf("%w: a batch shorter than any", record.ErrCorrupt)
 	case cutShort(err):
 		return nil, fmt.Errorf("%w: no batch in %d bytes", kerr.InvalidRecord, len(set))
 	case errors.Is(err, record.ErrMagic):
@@ -169,13 +172,19 @@ func onlyBatch(set []byte) (record.Batch, error) {
 		return nil, fmt.Errorf("%w: %w", record.ErrCorrupt, err)
 	}
 	switch _, _, err := record.Split(rest); {
-	case cutShort(err):
+	case cutShort(err) && !tooShort(rest):
 		return batch, nil
-	case err == nil || errors.Is(err, record.ErrMagic):
+	case (err == nil || errors.Is(err, record.ErrMagic)) && !tooShort(rest):
 		return nil, fmt.Errorf("%w: more than one batch for a partition", kerr.InvalidRecord)
 	default:
 		return nil, fmt.Errorf("%w: after the batch: %w", record.ErrCorrupt, err)
 	}
+}
+
+// tooShort tells that a batch claims fewer bytes than one of any format has.
+func tooShort(set []byte) bool {
+	const prefix, least = 12, 14 // offset and size; the shortest message
+	return len(set) >= prefix && int32(binary.BigEndian.Uint32(set[8:])) < least
 }
 
 func cutShort(err error) bool { return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) }

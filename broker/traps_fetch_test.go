@@ -130,7 +130,7 @@ func TestTrap26DelayedFetch(t *testing.T) {
 			"one past its end": {func(r *kmsg.FetchRequest) {
 				r.Topics[0].Partitions = append(r.Topics[0].Partitions, fetchFrom("t", 1, 99).Topics[0].Partitions...)
 			}, 0},
-			"a newer epoch": {func(r *kmsg.FetchRequest) { r.Topics[0].Partitions[0].CurrentLeaderEpoch = 99 }, 0},
+			"a newer epoch":          {func(r *kmsg.FetchRequest) { r.Topics[0].Partitions[0].CurrentLeaderEpoch = 99 }, 0},
 			"more than there may be": {func(r *kmsg.FetchRequest) { r.MinBytes, r.MaxBytes = 1<<30, 0 }, 0},
 		} {
 			for _, version := range []int16{12, 15} {
