@@ -148,7 +148,7 @@ func TestNoServer(t *testing.T) {
 	t.Setenv("SAWLOG_TIMEOUT", "2s")
 	t.Chdir(t.TempDir())
 	args := map[string][]string{
-		"topic create": {"t"}, "topic describe": {"t"}, "topic alter": {"t", "--config", "retention.ms=1"}, "topic delete": {"t", "--yes"},
+		"topic create": {"t"}, "topic describe": {"t"}, "topic alter": {"t", "--config", "retention.ms=1"}, "topic delete": {"t", "--yes"}, "topic trim": {"t", "--to", "latest", "--yes"},
 		"topic offsets": {"t"}, "group describe": {"g"}, "group reset": {"g", "--topic", "t", "--to", "earliest", "--yes"},
 		"group delete": {"g", "--yes"}, "produce": {"t"}, "consume": {"t", "-n", "1"}, "plan": {"job"}, "run": {"job"}, "rerun": {"r"},
 		"replay": {"t", "--range", "0..1", "--to", "out"}, "backfill": {"job", "--from", "2026-11-29", "--to", "2026-11-30"},

@@ -28,6 +28,7 @@ type groupLine struct {
 	Group    string `json:"group"`
 	State    string `json:"state"`
 	Protocol string `json:"protocol"`
+	Type     string `json:"type"`
 }
 
 func (a *app) groupList() *cobra.Command {
@@ -51,14 +52,14 @@ func (a *app) groupList() *cobra.Command {
 					return err
 				}
 				for _, g := range resp.Groups {
-					list = append(list, groupLine{g.Group, g.GroupState, g.ProtocolType})
+					list = append(list, groupLine{g.Group, g.GroupState, g.ProtocolType, g.GroupType})
 				}
 			}
 			sort.Slice(list, func(i, j int) bool { return list[i].Group < list[j].Group })
 			return a.print.Print(list, func() *output.Rows {
-				rows := &output.Rows{Head: []string{"GROUP", "STATE", "PROTOCOL"}}
+				rows := &output.Rows{Head: []string{"GROUP", "STATE", "TYPE", "PROTOCOL"}}
 				for _, g := range list {
-					rows.Add(g.Group, g.State, g.Protocol)
+					rows.Add(g.Group, g.State, g.Type, g.Protocol)
 				}
 				return rows
 			})
@@ -67,25 +68,36 @@ func (a *app) groupList() *cobra.Command {
 }
 
 type groupMember struct {
-	ID       string `json:"id"`
-	Instance string `json:"instance,omitempty"`
-	Client   string `json:"client"`
-	Host     string `json:"host"`
+	ID         string            `json:"id"`
+	Instance   string            `json:"instance,omitempty"`
+	Client     string            `json:"client"`
+	Host       string            `json:"host"`
+	Assignment []memberPartition `json:"assignment"`
+}
+
+// memberPartition is one partition a member was given.
+type memberPartition struct {
+	Topic     string `json:"topic"`
+	Partition int32  `json:"partition"`
 }
 
 type groupPosition struct {
 	Topic     string `json:"topic"`
 	Partition int32  `json:"partition"`
-	Committed int64  `json:"committed"`
+	Committed int64  `json:"committed"` // -1 = nothing
 	End       int64  `json:"end"`
-	Lag       int64  `json:"lag"`
+	Lag       *int64 `json:"lag"`    // null = nothing committed
+	Member    string `json:"member"` // "" = nobody reads it
+	Host      string `json:"host"`
+	Client    string `json:"client"`
 }
 
 type groupDescription struct {
 	groupLine
-	Assignor  string          `json:"assignor"`
-	Members   []groupMember   `json:"members"`
-	Positions []groupPosition `json:"positions"`
+	Assignor    string          `json:"assignor"`
+	Coordinator int32           `json:"coordinator"`
+	Members     []groupMember   `json:"members"`
+	Positions   []groupPosition `json:"positions"`
 }
 
 func (a *app) groupDescribe() *cobra.Command {
@@ -102,21 +114,37 @@ func (a *app) groupDescribe() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.print.Print(d, func() *output.Rows {
-				rows := &output.Rows{}
-				rows.Add("group", d.Group)
-				rows.Add("state", d.State)
-				for _, m := range d.Members {
-					rows.Add("member", m.ID, m.Client, m.Host)
-				}
-				rows.Add("TOPIC", "PARTITION", "COMMITTED", "END", "LAG")
-				for _, p := range d.Positions {
-					rows.Add(p.Topic, p.Partition, p.Committed, p.End, p.Lag)
-				}
-				return rows
-			})
+			return a.print.Print(d, d.rows)
 		},
 	}
+}
+
+func (d *groupDescription) rows() *output.Rows {
+	rows := &output.Rows{}
+	rows.Add("group", d.Group)
+	rows.Add("state", d.State)
+	rows.Add("coordinator", d.Coordinator)
+	rows.Add("assignor", orDash(d.Assignor))
+	rows.Add("members", len(d.Members))
+	for _, m := range d.Members {
+		rows.Add("member", m.ID, orDash(m.Instance), m.Client, m.Host, fmt.Sprintf("%d partitions", len(m.Assignment)))
+	}
+	rows.Add("TOPIC", "PARTITION", "COMMITTED", "END", "LAG", "MEMBER", "HOST", "CLIENT")
+	for _, p := range d.Positions {
+		committed, lag := "-", "-"
+		if p.Lag != nil {
+			committed, lag = fmt.Sprint(p.Committed), fmt.Sprint(*p.Lag)
+		}
+		rows.Add(p.Topic, p.Partition, committed, p.End, lag, orDash(p.Member), orDash(p.Host), orDash(p.Client))
+	}
+	return rows
+}
+
+func orDash(s string) string {
+	if s == "" {
+		return "-"
+	}
+	return s
 }
 
 func (k *kafka) describeGroup(ctx context.Context, name string) (*groupDescription, error) {
@@ -131,11 +159,19 @@ func (k *kafka) describeGroup(ctx context.Context, name string) (*groupDescripti
 		return nil, err
 	}
 	d := &groupDescription{
-		groupLine: groupLine{name, g.State, g.ProtocolType}, Assignor: g.Protocol,
+		groupLine: groupLine{name, g.State, g.ProtocolType, "classic"}, Assignor: g.Protocol,
 		Members: []groupMember{}, Positions: []groupPosition{},
 	}
+	if d.Coordinator, err = k.coordinator(ctx, name); err != nil {
+		return nil, err
+	}
+	readers := map[memberPartition]groupMember{}
 	for _, m := range g.Members {
-		d.Members = append(d.Members, groupMember{m.MemberID, deref(m.InstanceID), m.ClientID, m.ClientHost})
+		member := groupMember{m.MemberID, deref(m.InstanceID), m.ClientID, m.ClientHost, assigned(g.ProtocolType, m.MemberAssignment)}
+		d.Members = append(d.Members, member)
+		for _, p := range member.Assignment {
+			readers[p] = member
+		}
 	}
 	committed, err := k.committed(ctx, name)
 	if err != nil {
@@ -144,18 +180,68 @@ func (k *kafka) describeGroup(ctx context.Context, name string) (*groupDescripti
 	if g.State == "Dead" && len(committed) == 0 {
 		return nil, output.Errorf(output.NotFound, "group %s does not exist", name)
 	}
-	for _, topic := range sortedKeys(committed) {
-		parts := sortedKeys(committed[topic])
-		ends, err := k.offsetsAt(ctx, topic, parts, -1)
+	d.Positions, err = k.positions(ctx, committed, readers)
+	return d, err
+}
+
+// assigned reads what a member of a consumer group was given.
+func assigned(protocolType string, assignment []byte) []memberPartition {
+	list := []memberPartition{}
+	var a kmsg.ConsumerMemberAssignment
+	if protocolType != "consumer" || a.ReadFrom(assignment) != nil {
+		return list
+	}
+	for _, t := range a.Topics {
+		for _, p := range t.Partitions {
+			list = append(list, memberPartition{t.Topic, p})
+		}
+	}
+	return list
+}
+
+// coordinator is the broker that coordinates a group.
+func (k *kafka) coordinator(ctx context.Context, group string) (int32, error) {
+	req := kmsg.NewPtrFindCoordinatorRequest()
+	req.CoordinatorKey, req.CoordinatorKeys = group, []string{group}
+	resp, err := ask[*kmsg.FindCoordinatorResponse](ctx, k, req)
+	if err != nil {
+		return -1, err
+	}
+	if len(resp.Coordinators) == 0 {
+		return resp.NodeID, kafkaCode("coordinator of "+group, resp.ErrorCode, resp.ErrorMessage)
+	}
+	c := resp.Coordinators[0]
+	return c.NodeID, kafkaCode("coordinator of "+group, c.ErrorCode, c.ErrorMessage)
+}
+
+// positions are the partitions a group has committed or reads, with their lag.
+func (k *kafka) positions(ctx context.Context, committed map[string]map[int32]int64, readers map[memberPartition]groupMember) ([]groupPosition, error) {
+	parts := map[string][]int32{}
+	for topic, of := range committed {
+		parts[topic] = sortedKeys(of)
+	}
+	for p := range readers {
+		if !slices.Contains(parts[p.Topic], p.Partition) {
+			parts[p.Topic] = append(parts[p.Topic], p.Partition)
+		}
+	}
+	list := []groupPosition{}
+	for _, topic := range sortedKeys(parts) {
+		slices.Sort(parts[topic])
+		ends, err := k.offsetsAt(ctx, topic, parts[topic], -1)
 		if err != nil {
 			return nil, err
 		}
-		for _, p := range parts {
-			at := committed[topic][p]
-			d.Positions = append(d.Positions, groupPosition{topic, p, at, ends[p], max(0, ends[p]-at)})
+		for _, p := range parts[topic] {
+			reader := readers[memberPartition{topic, p}]
+			at := groupPosition{Topic: topic, Partition: p, Committed: -1, End: ends[p], Member: reader.ID, Host: reader.Host, Client: reader.Client}
+			if offset, ok := committed[topic][p]; ok {
+				at.Committed, at.Lag = offset, new(max(0, ends[p]-offset))
+			}
+			list = append(list, at)
 		}
 	}
-	return d, nil
+	return list, nil
 }
 
 // committed are a group's offsets by topic and partition.

@@ -12,10 +12,10 @@ import (
 
 func (a *app) topic() *cobra.Command {
 	c := &cobra.Command{
-		Use: "topic", Short: "List, make, change and delete topics",
+		Use: "topic", Short: "List, make, change, trim and delete topics",
 		Example: "  sawlog topic create orders --partitions 6\n  sawlog topic describe orders",
 	}
-	c.AddCommand(a.topicList(), a.topicCreate(), a.topicDescribe(), a.topicAlter(), a.topicDelete(), a.topicOffsets())
+	c.AddCommand(a.topicList(), a.topicCreate(), a.topicDescribe(), a.topicAlter(), a.topicDelete(), a.topicTrim(), a.topicOffsets())
 	return c
 }
 

@@ -59,6 +59,7 @@ func (d topicDescription) rows() *output.Rows {
 	rows := &output.Rows{}
 	rows.Add("topic", d.Name)
 	rows.Add("id", d.ID)
+	rows.Add("partitions", d.Partitions)
 	rows.Add("replicas", d.Replicas)
 	for _, c := range d.Configs {
 		rows.Add(c.Name, c.Value, c.Source)

@@ -1,0 +1,151 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"sawlog/cmd/sawlog/output"
+	"sawlog/offsets"
+)
+
+func (a *app) topicTrim() *cobra.Command {
+	var to, partitions string
+	var dryRun bool
+	c := &cobra.Command{
+		Use: "trim TOPIC --to BOUND", Short: "Delete a topic's oldest records", Args: cobra.ExactArgs(1),
+		Long:    "Delete the records before a bound, for good: the log of each partition starts\nthere from then on. BOUND is latest, N, -N (before the end) or @TIME.",
+		Example: "  sawlog topic trim orders --to @-7d --dry-run\n  sawlog topic trim orders --partition 0-3 --to 120000 --yes",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if to == "" {
+				return output.Errorf(output.Usage, "--to is needed").WithHint("%s", cmd.Example)
+			}
+			text := args[0]
+			if partitions != "" {
+				text += "/" + partitions
+			}
+			q, err := offsets.ParseQuery(text+"=earliest.."+to, time.Now())
+			if err != nil || q.End.Kind == offsets.PlusOffsets {
+				return output.Errorf(output.Usage, "%s --to %s: want TOPIC, partitions as N, N-M or a list of them, and latest, N, -N or @TIME", text, to)
+			}
+			k, err := a.dial(cmd.Context())
+			if err != nil {
+				return err
+			}
+			defer k.Close()
+			return a.trim(cmd.Context(), k, q, dryRun)
+		},
+	}
+	c.Flags().StringVar(&to, "to", "", "the first record to keep: latest, N, -N or @TIME")
+	c.Flags().StringVar(&partitions, "partition", "", "only these `PARTITIONS`: N, N-M or a list of them")
+	c.Flags().BoolVar(&dryRun, "dry-run", false, "say what would be deleted")
+	return c
+}
+
+// trimmed is what became of one partition.
+type trimmed struct {
+	Topic     string `json:"topic"`
+	Partition int32  `json:"partition"`
+	From      int64  `json:"from"` // log start before
+	To        int64  `json:"to"`   // log start after
+	DryRun    bool   `json:"dry_run"`
+}
+
+func (a *app) trim(ctx context.Context, k *kafka, q offsets.Query, dryRun bool) error {
+	ranges, err := k.resolveQuery(ctx, q.Topic, q)
+	if err != nil {
+		return err
+	}
+	done := []trimmed{}
+	for _, p := range sortedKeys(ranges) {
+		r := ranges[p]
+		done = append(done, trimmed{q.Topic, p, int64(r.Start), int64(max(r.Start, r.End)), dryRun})
+	}
+	if err := a.warnOfHolds(ctx, k, q.Topic, done); err != nil {
+		return err
+	}
+	if !dryRun {
+		if err := a.confirm("delete the oldest records of " + q.Topic); err != nil {
+			return err
+		}
+		starts, err := k.deleteRecords(ctx, q.Topic, done)
+		if err != nil {
+			return err
+		}
+		for i := range done {
+			done[i].To = starts[done[i].Partition]
+		}
+	}
+	return a.print.Print(done, func() *output.Rows {
+		rows := &output.Rows{Head: []string{"TOPIC", "PARTITION", "START", "NEW START", "RECORDS≤"}}
+		for _, d := range done {
+			rows.Add(d.Topic, d.Partition, d.From, d.To, d.To-d.From)
+		}
+		return rows
+	})
+}
+
+// deleteRecords deletes the records below each partition's To and tells where
+// its log starts now.
+func (k *kafka) deleteRecords(ctx context.Context, topic string, to []trimmed) (map[int32]int64, error) {
+	req := kmsg.NewPtrDeleteRecordsRequest()
+	req.TimeoutMillis = int32(k.timeout.Milliseconds())
+	t := kmsg.NewDeleteRecordsRequestTopic()
+	t.Topic = topic
+	for _, d := range to {
+		p := kmsg.NewDeleteRecordsRequestTopicPartition()
+		p.Partition, p.Offset = d.Partition, d.To
+		t.Partitions = append(t.Partitions, p)
+	}
+	req.Topics = append(req.Topics, t)
+	starts := map[int32]int64{}
+	ctx, cancel := context.WithTimeout(ctx, k.timeout)
+	defer cancel()
+	for _, shard := range k.RequestSharded(ctx, req) {
+		if shard.Err != nil {
+			return nil, k.explain(shard.Err)
+		}
+		for _, t := range shard.Resp.(*kmsg.DeleteRecordsResponse).Topics {
+			for _, p := range t.Partitions {
+				if err := kafkaCode(fmt.Sprintf("records of %s/%d", t.Topic, p.Partition), p.ErrorCode, nil); err != nil {
+					return nil, err
+				}
+				starts[p.Partition] = p.LowWatermark
+			}
+		}
+	}
+	return starts, nil
+}
+
+// holdPrefix starts the topic configs by which load jobs keep records.
+const holdPrefix = "retention.hold."
+
+// warnOfHolds says which load jobs have not read all that is to be deleted.
+func (a *app) warnOfHolds(ctx context.Context, k *kafka, topic string, done []trimmed) error {
+	configs, err := k.topicConfigs(ctx, topic, false)
+	if err != nil {
+		return err
+	}
+	for _, c := range configs {
+		job, ok := strings.CutPrefix(c.Name, holdPrefix)
+		if !ok {
+			continue
+		}
+		for part := range strings.SplitSeq(c.Value, ",") {
+			partition, offset, _ := strings.Cut(part, ":")
+			p, errP := strconv.ParseInt(partition, 10, 32)
+			needed, errO := strconv.ParseInt(offset, 10, 64)
+			i := slices.IndexFunc(done, func(d trimmed) bool { return int64(d.Partition) == p })
+			if errP == nil && errO == nil && i >= 0 && done[i].To > needed {
+				a.print.Note("job %s has not loaded %s/%d beyond offset %d: what is deleted above is lost to it", job, topic, p, needed)
+			}
+		}
+	}
+	return nil
+}
