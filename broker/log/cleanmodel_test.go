@@ -30,7 +30,6 @@ type cleanModel struct {
 	batches map[offsets.Offset]record.Batch // as appended, by base offset
 	recent  map[int64][]record.Batch        // of a producer, the last five
 	seq     map[int64]int32
-	end     offsets.Offset // all that is below it may be compacted
 	start   offsets.Offset
 }
 
