@@ -14,6 +14,7 @@ import (
 type family struct {
 	program func(testing.TB) program
 	codecs  []string
+	foreign []string // codecs it reads when others wrote them; empty: the same
 	// What the client itself can't send or tell apart, each with the reason.
 	sends func(sentRecord) sentRecord
 	reads func(sentRecord) sentRecord
@@ -36,11 +37,12 @@ func nodeFamily(name string) func(testing.TB) program {
 var families = []family{
 	{program: goFamily("franz"), codecs: everyCodec},
 	{program: goFamily("sarama"), codecs: everyCodec},
-	{program: goFamily("kafkago"), codecs: everyCodec},
+	{program: goFamily("kafkago"), codecs: everyCodec, reads: noEmpty}, // its reader gives nil for what has no bytes
 	{program: pythonFamily("confluent"), codecs: everyCodec},
-	{program: nodeFamily("kafkajs"), codecs: everyCodec, sends: noNullHeaders},               // measures header values by Buffer.byteLength
-	{program: nodeFamily("platformatic"), codecs: []string{"none", "gzip", "snappy", "lz4"}}, // zstd came to Node in 22.15
-	{program: pythonFamily("kafka_python"), codecs: everyCodec, sends: noNullHeaders},        // "All headers items must be (str, bytes) tuples"
+	{program: nodeFamily("kafkajs"), codecs: everyCodec, sends: noNullHeaders}, // measures header values by Buffer.byteLength
+	// zstd came to Node in 22.15, and this release knows snappy without Java's frames only.
+	{program: nodeFamily("platformatic"), codecs: []string{"none", "gzip", "snappy", "lz4"}, foreign: []string{"none", "gzip", "lz4"}},
+	{program: pythonFamily("kafka_python"), codecs: everyCodec, sends: noNullHeaders}, // "All headers items must be (str, bytes) tuples"
 	{program: pythonFamily("aio"), codecs: everyCodec},
 }
 
@@ -71,12 +73,14 @@ func TestCrossFamilies(t *testing.T) {
 		args := []string{"read", s.Addr, fmt.Sprint(len(records))}
 		for name, c := range topics {
 			// A reader that lacks a codec can't be asked for its topics.
-			if slices.Contains(f.codecs, c.codec) {
+			if c.writer == i || slices.Contains(f.foreign, c.codec) || f.foreign == nil && slices.Contains(f.codecs, c.codec) {
 				args = append(args, name)
 			}
 		}
 		slices.Sort(args[3:])
+		start := time.Now()
 		got := byTopic(t, programs[i].run(t, nil, args...))
+		t.Logf("%s read %d topics in %s", programs[i].name, len(args)-3, time.Since(start).Round(time.Millisecond))
 		for _, name := range args[3:] {
 			w := topics[name].writer
 			want := make([]sentRecord, len(records))
@@ -106,6 +110,21 @@ func noNullHeaders(r sentRecord) sentRecord {
 	r.Headers = slices.Clone(r.Headers)
 	for i := range r.Headers {
 		r.Headers[i].Value = append([]byte{}, r.Headers[i].Value...)
+	}
+	return r
+}
+
+// noEmpty is a record of a client that can't tell empty from null.
+func noEmpty(r sentRecord) sentRecord {
+	null := func(b []byte) []byte {
+		if len(b) == 0 {
+			return nil
+		}
+		return b
+	}
+	r.Key, r.Value, r.Headers = null(r.Key), null(r.Value), slices.Clone(r.Headers)
+	for i := range r.Headers {
+		r.Headers[i].Value = null(r.Headers[i].Value)
 	}
 	return r
 }

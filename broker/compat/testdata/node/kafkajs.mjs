@@ -9,7 +9,8 @@ import zstdCodec from "zstd-codec";
 
 const { AssignerProtocol, CompressionCodecs, CompressionTypes, ConfigResourceTypes, Kafka, logLevel } = kafkajs;
 
-const zstd = await new Promise((done) => zstdCodec.ZstdCodec.run((z) => done(new z.Simple())));
+// Its simple face needs the content's size in the frame, which not all clients write.
+const zstd = await new Promise((done) => zstdCodec.ZstdCodec.run((z) => done(new z.Streaming())));
 CompressionCodecs[CompressionTypes.Snappy] = snappy;
 CompressionCodecs[CompressionTypes.LZ4] = () => ({
   compress: async (encoder) => Buffer.from(lz4Compress(encoder.buffer)),

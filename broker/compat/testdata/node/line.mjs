@@ -41,7 +41,7 @@ export async function main(client) {
       default:
         throw new Error(`no verb ${verb}`);
     }
-    process.exit(0);
+    process.stdout.write("", () => process.exit(0)); // what is written before it is out by then
   } catch (e) {
     console.error(e);
     process.exit(1);

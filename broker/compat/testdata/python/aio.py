@@ -60,8 +60,11 @@ def write(addr, topic, codec, records):
     asyncio.run(produce(addr, topic, codec, records))
 
 
-def read(addr, topic, count):
-    return asyncio.run(all_of(addr, topic, count))
+def read(addr, topics, count):
+    async def each():
+        return {t: await all_of(addr, t, count) for t in topics}
+
+    return asyncio.run(each())
 
 
 def suite(addr):

@@ -78,12 +78,25 @@ def write(addr, topic, codec, records):
     produce(addr, topic, codec, records)
 
 
-def read(addr, topic, count):
+def read(addr, topics, count):
     c = consumer(addr, "unused")
-    c.assign([TopicPartition(topic, 0, OFFSET_BEGINNING)])
-    got = take(c, count)
+    c.assign([TopicPartition(t, 0, OFFSET_BEGINNING) for t in topics])
+    got = {t: [] for t in topics}
+
+    def enough():
+        for m in c.consume(1000, 0.05):
+            if m.error():
+                raise KafkaException(m.error())
+            got[m.topic()].append(record(m))
+        return all(len(r) >= count for r in got.values())
+
+    until("all records", enough)
     c.close()
-    return got
+    return {t: r[:count] for t, r in got.items()}
+
+
+def all_of(addr, topic, count):
+    return read(addr, [topic], count)[topic]
 
 
 def suite(addr):
@@ -181,10 +194,10 @@ def producers(addr, admin):
             topic = f"confluent-{codec}-{idempotent}"
             offsets = produce(addr, topic, codec, numbered_from(0, 60), **{"enable.idempotence": idempotent})
             offsets += produce(addr, topic, codec, numbered_from(60, 40), **{"enable.idempotence": idempotent})
-            got = read(addr, topic, 100)
+            got = all_of(addr, topic, 100)
             step(f"producer {codec}, idempotent {idempotent}", [offsets == list(range(100)), in_order(got)])
     many = produce(addr, "confluent-many", "lz4", numbered_from(0, 5000), **{"enable.idempotence": True, "linger.ms": 1})
-    step("producer of 5,000", [many == list(range(5000)), in_order(read(addr, "confluent-many", 5000))])
+    step("producer of 5,000", [many == list(range(5000)), in_order(all_of(addr, "confluent-many", 5000))])
     create(admin, "confluent-small", **{"max.message.bytes": "2000"})
     # Kafka takes times up to an hour ahead: message.timestamp.after.max.ms.
     for what, r in ("too large", Record(None, bytes(3000), BASE, [])), ("too far ahead", Record(None, b"x", BASE + 4 * 3600000, [])):
@@ -198,7 +211,7 @@ def producers(addr, admin):
         Record(b"", b"", BASE, []),
     ]
     produce(addr, "confluent-odd", "zstd", odd)
-    step("null and empty", [list(map(repr, [r.key, r.value, r.headers])) for r in read(addr, "confluent-odd", 3)])
+    step("null and empty", [list(map(repr, [r.key, r.value, r.headers])) for r in all_of(addr, "confluent-odd", 3)])
 
 
 def times(addr, admin):
@@ -245,7 +258,7 @@ def times(addr, admin):
     step("records deleted", f.result(30).low_watermark)
     (f,) = admin.delete_records([TopicPartition(topic, 0, 61)]).values()
     step("records deleted past the end", kind(f))
-    step("first record after it", read(addr, topic, 1)[0].key.decode())
+    step("first record after it", all_of(addr, topic, 1)[0].key.decode())
 
 
 class Member:

@@ -42,8 +42,8 @@ def main(write, read, suite):
             for codec in rest[1:]:
                 write(addr, rest[0] + codec, codec, records)
         elif verb == "read":
-            for topic in rest[1:]:
-                for r in read(addr, topic, int(rest[0])):
+            for topic, records in read(addr, rest[1:], int(rest[0])).items():
+                for r in records:
                     headers = [{"name": n, "value": _text(v)} for n, v in r.headers or []]
                     _put({"topic": topic, "key": _text(r.key), "value": _text(r.value), "time": r.time, "headers": headers})
         elif verb == "suite":

@@ -29,6 +29,7 @@ func settings(version sarama.KafkaVersion) *sarama.Config {
 	c.Producer.RequiredAcks = sarama.WaitForAll
 	c.Producer.Return.Successes = true
 	c.Consumer.Offsets.Initial = sarama.OffsetOldest
+	c.Consumer.MaxWaitTime = 50 * time.Millisecond // closing waits for a fetch under way
 	return c
 }
 
