@@ -155,10 +155,13 @@ func (l layers) resolve() topicConfig {
 	return c
 }
 
-// bound turns Kafka's "no limit" into that of record.Rules.
+// bound turns Kafka's "no limit" and "nothing" into those of record.Rules.
 func bound(ms int64) int64 {
-	if ms == 1<<63-1 {
+	switch ms {
+	case 1<<63 - 1:
 		return 0
+	case 0:
+		return -1
 	}
 	return ms
 }

@@ -134,26 +134,3 @@ func bytesSize(p []byte) int {
 	}
 	return varintSize(int64(len(p))) + len(p)
 }
-
-// Recode returns the batch with its records in another codec, in memory of its
-// own and with a new CRC; everything else stays.
-func Recode(b Batch, codec Codec, level, maxDecompressed int) (Batch, error) {
-	if maxDecompressed == 0 {
-		maxDecompressed = DefaultMaxDecompressed
-	}
-	body, err := b.Codec().Decompress(nil, b[HeaderSize:], maxDecompressed)
-	if err != nil {
-		return nil, err
-	}
-	out := make(Batch, HeaderSize, HeaderSize+len(body)+16)
-	copy(out, b)
-	full, err := codec.Compress(out, body, level)
-	if err != nil {
-		return nil, err
-	}
-	out = full
-	binary.BigEndian.PutUint32(out[posLength:], uint32(len(out)-lengthOverhead))
-	out[posAttributes+1] = out[posAttributes+1]&^attrCodec | byte(codec)
-	out.seal()
-	return out, nil
-}

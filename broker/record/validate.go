@@ -18,7 +18,8 @@ type Rules struct {
 	// LogAppendTime leaves timestamps as they are: the log will set its own.
 	LogAppendTime bool
 	// Now is the broker's time in milliseconds. Records more than BeforeMax ms
-	// older or AfterMax ms younger are refused; 0 is no bound.
+	// older or AfterMax ms younger are refused; 0 is no bound, less than 0 lets
+	// none be older or younger at all. Records without a time are not judged.
 	Now, BeforeMax, AfterMax int64
 }
 
@@ -125,7 +126,10 @@ func checkRecords(b Batch, body []byte, v Rules, facts *Facts) error {
 			return at(ErrInvalid, b, i, errors.New("null key in a compacted topic"))
 		}
 		t := base + f.timestampDelta
-		latest, earliest = max(latest, t), min(earliest, t)
+		latest = max(latest, t)
+		if t != NoTimestamp {
+			earliest = min(earliest, t)
+		}
 	}
 	if pos != len(body) {
 		return at(ErrInvalid, b, int(facts.Count), errTrailing)
@@ -134,10 +138,10 @@ func checkRecords(b Batch, body []byte, v Rules, facts *Facts) error {
 	if v.LogAppendTime {
 		return nil
 	}
-	if v.AfterMax > 0 && latest-v.Now > v.AfterMax {
+	if v.AfterMax != 0 && latest-max(v.AfterMax, 0) > v.Now {
 		return fmt.Errorf("%w: %d is %d ms ahead of the broker", ErrTimestamp, latest, latest-v.Now)
 	}
-	if v.BeforeMax > 0 && earliest >= 0 && v.Now-earliest > v.BeforeMax {
+	if v.BeforeMax != 0 && earliest <= latest && earliest < v.Now-max(v.BeforeMax, 0) {
 		return fmt.Errorf("%w: %d is %d ms behind the broker", ErrTimestamp, earliest, v.Now-earliest)
 	}
 	return nil
