@@ -33,10 +33,11 @@ import (
 type javaScript struct {
 	d      *javaDriver
 	server *peer.Server
+	name   string
 	dir    string
 	bound  map[string]string
 	live   map[string]*javaRun
-	runs   int
+	runs   int // so far
 }
 
 // javaStep is one run of a script and what is said of it.
@@ -97,23 +98,30 @@ func javaClass(name string) string {
 	return name
 }
 
-// play runs a script and returns how many tools it ran.
-func (s *javaScript) play(t *testing.T, file string) int {
+// play runs a script of a file.
+func (s *javaScript) play(t *testing.T, file string) {
 	t.Helper()
 	b, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
 	}
+	s.name = file
+	s.run(t, string(b))
+}
+
+// run runs a script.
+func (s *javaScript) run(t *testing.T, text string) {
+	t.Helper()
 	s.bound, s.live = map[string]string{}, map[string]*javaRun{}
 	var at *javaStep
 	finish := func() {
 		if at != nil {
-			s.step(t, file, at)
+			s.step(t, at)
 			at = nil
 		}
 	}
 	n := 0
-	for line := range strings.Lines(string(b)) {
+	for line := range strings.Lines(text) {
 		n++
 		line = strings.TrimRight(line, "\n")
 		if server, rest, ok := ofServer(line); ok {
@@ -136,15 +144,14 @@ func (s *javaScript) play(t *testing.T, file string) int {
 			s.background(t, mark, rest)
 		default:
 			if at == nil || !at.take(mark, s.fill([]string{rest})[0]) {
-				t.Fatalf("%s:%d: %q belongs to no run", file, n, line)
+				t.Fatalf("%s:%d: %q belongs to no run", s.name, n, line)
 			}
 		}
 	}
 	finish()
 	for name := range s.live {
-		t.Errorf("%s: %s is never stopped", file, name)
+		t.Errorf("%s: %s is never stopped", s.name, name)
 	}
-	return s.runs
 }
 
 // ofServer parts a line that is kept for one server.
@@ -181,7 +188,7 @@ func (p *javaStep) take(mark, rest string) bool {
 }
 
 // step runs one tool and compares.
-func (s *javaScript) step(t *testing.T, file string, p *javaStep) {
+func (s *javaScript) step(t *testing.T, p *javaStep) {
 	t.Helper()
 	s.runs++
 	limit := time.Now().Add(javaPatience / 3)
@@ -194,7 +201,7 @@ func (s *javaScript) step(t *testing.T, file string, p *javaStep) {
 		case p.mode == "$?" && time.Now().Before(limit):
 			continue
 		}
-		t.Errorf("%s:%d: %s\n%v\n-- exit %d, standard output\n%s\n-- standard error\n%s\n-- log\n%s", file, p.line,
+		t.Errorf("%s:%d: %s\n%v\n-- exit %d, standard output\n%s\n-- standard error\n%s\n-- log\n%s", s.name, p.line,
 			strings.Join(p.words, " "), err, r.code, strings.Join(r.out, "\n"), strings.Join(r.err, "\n"), strings.Join(r.log, "\n"))
 		return
 	}
