@@ -114,7 +114,7 @@ func randomFetch(rnd *rand.Rand, f vfs.File, content []byte, version int16) (*fe
 		ft := fetchedTopic{name: []byte(name), id: id}
 		mt := kmsg.NewFetchResponseTopic()
 		mt.Topic, mt.TopicID = name, id
-		for range rnd.IntN(4) {
+		for range 1 + rnd.IntN(3) {
 			part := fetchedPartition{index: rnd.Int32(), code: codes[rnd.IntN(len(codes))], replica: &replica.Partition{}}
 			if part.code == kerr.UnknownTopicOrPartition.Code {
 				part.replica = nil

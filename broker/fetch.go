@@ -274,12 +274,49 @@ func (st *fetchState) disown() {
 	}
 }
 
+// sink moves the partitions that aren't there behind the others, where Kafka's
+// answers have them.
+func (st *fetchState) sink() {
+	type sunk struct {
+		topic int
+		part  fetchedPartition
+	}
+	var missing []sunk
+	last := -1 // the last topic of which partitions are left
+	for i := range st.topics {
+		t := &st.topics[i]
+		kept := t.parts[:0]
+		for _, part := range t.parts {
+			if part.missing {
+				missing = append(missing, sunk{i, part})
+				continue
+			}
+			kept, last = append(kept, part), i
+		}
+		clear(t.parts[len(kept):])
+		t.parts = kept
+	}
+	into := last
+	for _, s := range missing {
+		if s.topic != last {
+			from := st.topics[s.topic]
+			t := st.addTopic()
+			t.name, t.id, t.found = from.name, from.id, from.found
+			last, into = s.topic, len(st.topics)-1
+		}
+		st.topics[into].parts = append(st.topics[into].parts, s.part)
+	}
+}
+
 // reply sends what read found.
 func (st *fetchState) reply() {
 	e, b := st.exchange, st.broker
 	b.metrics.fetchBytes.Add(st.bytes)
 	if e.Client.Batch {
 		b.metrics.fetchBatchBytes.Add(st.bytes)
+	}
+	if st.missing > 0 {
+		st.sink()
 	}
 	if st.sessionEpoch == openSession {
 		st.open()

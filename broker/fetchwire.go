@@ -226,7 +226,7 @@ func (st *fetchState) encode() (*wire.Response, error) {
 	room := 64 + len(st.names)
 	topics := 0
 	for i := range st.topics {
-		if n := st.topics[i].said(); n > 0 || st.session == nil {
+		if n := st.topics[i].said(); n > 0 {
 			topics++
 			room += 32 + 96*n
 		}
@@ -246,7 +246,7 @@ func (st *fetchState) encode() (*wire.Response, error) {
 	for i := range st.topics {
 		t := &st.topics[i]
 		n := t.said()
-		if n == 0 && st.session != nil {
+		if n == 0 {
 			continue
 		}
 		if st.version >= fetchIDs {

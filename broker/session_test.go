@@ -224,7 +224,7 @@ func TestSessionOfTopicIDs(t *testing.T) {
 	m := fetchReply(t, c, r, nil)
 	id, epoch := m.SessionID, int32(0)
 	name := fmt.Sprintf("%x", first[:2])
-	if said(m) != "abcd/0 code 100, "+name+"/0, "+name+"/1" {
+	if said(m) != name+"/0, "+name+"/1, abcd/0 code 100" {
 		t.Fatalf("opened: %s", said(m))
 	}
 	step := func(what, expect string, parts ...want) {
@@ -238,14 +238,14 @@ func TestSessionOfTopicIDs(t *testing.T) {
 	}
 	step("unknown ids are told each time", "abcd/0 code 100")
 	deleteTopic(t, c, "again")
-	step("deleted", "abcd/0 code 100, "+name+"/0 code 3, "+name+"/1 code 3")
+	step("deleted", name+"/0 code 3, "+name+"/1 code 3, abcd/0 code 100")
 	second := createTopic(t, c, "again", 1)
-	step("another of that name", "abcd/0 code 100, "+name+"/0 code 103, "+name+"/1 code 3")
+	step("another of that name", name+"/0 code 103, "+name+"/1 code 3, abcd/0 code 100")
 	new := fmt.Sprintf("%x", second[:2])
-	step("by its id", "abcd/0 code 100, "+name+"/0 code 103, "+name+"/1 code 3, "+new+"/0", want{id: second})
+	step("by its id", name+"/0 code 103, "+new+"/0, "+name+"/1 code 3, abcd/0 code 100", want{id: second})
 	full := fetchIn(0, -1, want{id: first}, want{id: second})
 	full.Version = 17
-	if m := fetchReply(t, c, full, nil); said(m) != name+"/0 code 100, "+new+"/0" {
+	if m := fetchReply(t, c, full, nil); said(m) != new+"/0, "+name+"/0 code 100" {
 		t.Errorf("without a session: %s", said(m))
 	}
 }

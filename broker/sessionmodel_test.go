@@ -99,29 +99,37 @@ func (w *naiveWorld) expected(maxBytes int32, full bool) []string {
 	r := fetchIn(0, -1, ask...)
 	r.Version, r.MaxBytes, r.IsolationLevel = w.version, maxBytes, w.s.isolation
 	m := askAt[*kmsg.FetchResponse](w.t, w.oracle, w.version, r)
-	var out []string
-	var served []naivePart
-	i := 0
-	left := w.s.parts[:0:0]
+	answers := map[string]kmsg.FetchResponseTopicPartition{}
 	for _, topic := range m.Topics {
 		for _, got := range topic.Partitions {
-			p := w.s.parts[i]
-			i++
-			w.byName(&p, &got)
-			told := [3]int64{got.HighWatermark, got.LastStableOffset, got.LogStartOffset}
-			if full || got.ErrorCode != 0 || len(got.RecordBatches) > 0 || !p.known || told != p.told {
-				out = append(out, shownPart(topic, got))
-			}
-			p.told, p.known = told, got.ErrorCode == 0
-			if len(got.RecordBatches) > 0 && !full {
-				served = append(served, p)
-			} else {
-				left = append(left, p)
-			}
+			answers[fmt.Sprint(topic.Topic, topic.TopicID, got.Partition)] = got
 		}
 	}
-	w.s.parts = append(left, served...)
-	return out
+	var out, missing []string // what isn't there comes last
+	var left, lost, served []naivePart
+	for _, p := range w.s.parts {
+		got := answers[fmt.Sprint(p.topic, p.id, p.partition)]
+		w.byName(&p, &got)
+		gone := got.ErrorCode == kerr.UnknownTopicOrPartition.Code || got.ErrorCode == kerr.UnknownTopicID.Code
+		told := [3]int64{got.HighWatermark, got.LastStableOffset, got.LogStartOffset}
+		switch news := full || got.ErrorCode != 0 || len(got.RecordBatches) > 0 || !p.known || told != p.told; {
+		case gone:
+			missing = append(missing, shownPart(p.topic, p.id, got))
+		case news:
+			out = append(out, shownPart(p.topic, p.id, got))
+		}
+		p.told, p.known = told, got.ErrorCode == 0
+		switch {
+		case gone && full: // a session begins in the order of its first answer
+			lost = append(lost, p)
+		case len(got.RecordBatches) > 0 && !full:
+			served = append(served, p)
+		default:
+			left = append(left, p)
+		}
+	}
+	w.s.parts = slices.Concat(left, lost, served)
+	return append(out, missing...)
 }
 
 // byName is what an id that was found once means in a session: it is known by
@@ -144,15 +152,15 @@ func (w *naiveWorld) byName(p *naivePart, got *kmsg.FetchResponseTopicPartition)
 	}
 }
 
-func shownPart(topic kmsg.FetchResponseTopic, p kmsg.FetchResponseTopicPartition) string {
-	return fmt.Sprintf("%s%x/%d code %d at %d %d %d: %d bytes", topic.Topic, topic.TopicID[:2], p.Partition, p.ErrorCode,
+func shownPart(topic string, id [16]byte, p kmsg.FetchResponseTopicPartition) string {
+	return fmt.Sprintf("%s%x/%d code %d at %d %d %d: %d bytes", topic, id[:2], p.Partition, p.ErrorCode,
 		p.HighWatermark, p.LastStableOffset, p.LogStartOffset, len(p.RecordBatches))
 }
 
 func shownAll(m *kmsg.FetchResponse) (out []string) {
 	for _, topic := range m.Topics {
 		for _, p := range topic.Partitions {
-			out = append(out, shownPart(topic, p))
+			out = append(out, shownPart(topic.Topic, topic.TopicID, p))
 		}
 	}
 	return out
