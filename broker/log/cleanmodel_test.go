@@ -13,7 +13,7 @@ import (
 	"sawlog/offsets"
 )
 
-var cleanSeeds = flag.Int("cleanseeds", 60, "how many random histories the compaction test plays")
+var cleanSeeds = flag.Int("cleanseeds", 40, "how many random histories the compaction test plays")
 
 // original is a record as it was appended.
 type original struct {

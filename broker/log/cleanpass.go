@@ -5,9 +5,11 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"os"
 	"slices"
 
 	"sawlog/broker/record"
+	"sawlog/broker/vfs"
 	"sawlog/offsets"
 )
 
@@ -27,8 +29,9 @@ type pass struct {
 
 	reading *segment // what is read now
 
-	kept, removed int64 // records
-	read, written int64 // bytes
+	kept, removed int64  // records
+	read, written int64  // bytes
+	out           []byte // what waits to be written
 }
 
 // run reads the dirty part and writes all segments up to its end anew.
@@ -48,7 +51,7 @@ func (p *pass) run(now int64) error {
 	p.rules.last = p.log.producers.lastBatches()
 	p.log.mu.Unlock()
 	p.txns = cleanTxns{aborted: p.aborted}
-	for _, group := range p.groups(config.SegmentBytes) {
+	for _, group := range p.groups(config) {
 		if err := p.replace(group); err != nil {
 			return err
 		}
@@ -182,8 +185,12 @@ func unreadable(b record.Batch, err error) error {
 }
 
 // groups are the segments to be written anew, those in one that are not larger
-// together than a segment may be, and whose offsets fit an index.
-func (p *pass) groups(most int64) [][2]int {
+// together than a segment and its indexes may be, and whose offsets fit an index.
+func (p *pass) groups(c *Config) [][2]int {
+	most := c.SegmentBytes
+	if c.IndexBytes > 0 { // an entry of the wider index at each interval
+		most = min(most, c.IndexBytes/12*int64(max(c.IndexInterval, 1)))
+	}
 	var out [][2]int
 	size := int64(0)
 	for i, s := range p.job.segments {
@@ -208,6 +215,7 @@ func (p *pass) replace(group [2]int) error {
 	old := p.job.segments[group[0]:group[1]]
 	end := p.endOf(group[1] - 1)
 	w, err := p.begin(old)
+	defer w.close()
 	for i := group[0]; i < group[1] && err == nil; i++ {
 		err = p.batches(i, 0, w.take)
 	}
@@ -228,10 +236,10 @@ func (p *pass) replace(group [2]int) error {
 type rewrite struct {
 	pass    *pass
 	fresh   *segment
-	rest    int64 // bytes of the old segments not yet taken
+	file    vfs.File // its batches: on a full disk no room is made for them
+	rest    int64    // bytes of the old segments not yet taken
 	last    *segment
 	changed bool
-	out     []byte
 	flushed int64 // bytes written to the file
 	step    int   // of the index, in bytes
 }
@@ -239,12 +247,25 @@ type rewrite struct {
 func (p *pass) begin(old []*segment) (*rewrite, error) {
 	w := &rewrite{
 		pass: p, last: old[len(old)-1], fresh: newSegment(p.log, old[0].base),
-		out: make([]byte, 0, cleanChunk), step: p.log.config.Load().IndexInterval,
+		step: p.log.config.Load().IndexInterval,
 	}
+	p.out = p.out[:0]
 	for _, s := range old {
 		w.rest += s.size
 	}
-	return w, p.stageError(w.fresh.stage())
+	var err error
+	w.file, err = p.log.disk.fs.OpenFile(w.fresh.name(logSuffix+stagedSuffix), os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o644)
+	if err == nil {
+		err = w.fresh.stage()
+	}
+	return w, p.stageError(err)
+}
+
+// close lets go of the file written to; what counts was synced.
+func (w *rewrite) close() {
+	if w.file != nil {
+		_ = w.file.Close()
+	}
 }
 
 // take puts what stays of a batch in the new segment.
@@ -263,27 +284,27 @@ func (w *rewrite) take(b record.Batch, after int64) error {
 		stay = b
 	}
 	w.changed = w.changed || len(stay) != size || &stay[0] != &b[0]
-	if len(w.out)+len(stay) > cap(w.out) {
+	if len(p.out)+len(stay) > cleanChunk {
 		if err := w.flush(); err != nil {
 			return err
 		}
 	}
 	w.fresh.mark(stay, w.fresh.size, w.step)
 	w.fresh.size += int64(len(stay))
-	w.out = append(w.out, stay...)
+	p.out = append(p.out, stay...)
 	return nil
 }
 
 // flush writes what waits.
 func (w *rewrite) flush() error {
-	n := len(w.out)
+	n := len(w.pass.out)
 	if n == 0 {
 		return nil
 	}
-	if _, err := w.fresh.data.file.WriteAt(w.out, w.flushed); err != nil {
+	if _, err := w.file.WriteAt(w.pass.out, w.flushed); err != nil {
 		return w.pass.stageError(err)
 	}
-	w.out = w.out[:0]
+	w.pass.out = w.pass.out[:0]
 	w.flushed += int64(n)
 	w.pass.written += int64(n)
 	w.pass.cleaner.counts.written.Add(int64(n))
@@ -301,7 +322,7 @@ func (w *rewrite) finish() error {
 		return err
 	}
 	w.fresh.markTime()
-	err := w.fresh.data.file.Sync()
+	err := w.file.Sync()
 	if err == nil {
 		err = w.fresh.writeIndexes(true)
 	}

@@ -64,12 +64,15 @@ func (s *segment) slots() map[string]*slot {
 func (s *segment) stage() error {
 	for suffix, slot := range s.slots() {
 		name := s.name(suffix + stagedSuffix)
-		if _, err := s.log.disk.files.take(slot, func() string { return name }, os.O_CREATE|os.O_TRUNC); err != nil {
+		if _, err := s.log.disk.files.take(slot, func() string { return name }, os.O_CREATE); err != nil {
 			return err
 		}
 	}
 	for _, x := range []*index{&s.index, &s.times} {
 		x.known, x.made, x.written = true, true, 0
+		if err := x.slot.file.Truncate(0); err != nil { // a file of that name is left over
+			return err
+		}
 	}
 	return nil
 }
