@@ -143,7 +143,7 @@ func TestDescribeProducers(t *testing.T) {
 	if len(got.ActiveProducers) != 1 {
 		t.Fatalf("after: %+v", got)
 	}
-	if p := got.ActiveProducers[0]; p.ProducerID != 77 || p.ProducerEpoch != 3 || p.LastSequence != 2 || p.LastTimestamp != at+2 || p.CurrentTxnStartOffset != -1 {
+	if p := got.ActiveProducers[0]; p.ProducerID != 77 || p.ProducerEpoch != 3 || p.LastSequence != 2 || p.LastTimestamp != at+2 || p.CoordinatorEpoch != -1 || p.CurrentTxnStartOffset != -1 {
 		t.Errorf("producer %+v", p)
 	}
 	for _, tc := range []struct {

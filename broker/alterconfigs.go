@@ -242,6 +242,8 @@ func (b *Broker) checkBrokerChange(name string, ops []controller.ConfigOp) error
 	for _, op := range ops {
 		s, ok := findBrokerSetting(op.Key)
 		switch {
+		case !ok && op.Kind == controller.Delete && !b.isStartSetting(op.Key):
+			// What nobody knows isn't set either.
 		case !ok:
 			fixed = append(fixed, op.Key)
 		case op.Kind == controller.Set:
@@ -254,6 +256,12 @@ func (b *Broker) checkBrokerChange(name string, ops []controller.ConfigOp) error
 		return refuse(kerr.InvalidRequest, "Cannot update these configs dynamically: [%s]", strings.Join(fixed, ", "))
 	}
 	return nil
+}
+
+// isStartSetting tells whether a start decides a setting.
+func (b *Broker) isStartSetting(name string) bool {
+	_, ok := findStartSetting(name)
+	return ok || slices.ContainsFunc(b.fixedSettings(), func(f fixedSetting) bool { return f.name == name })
 }
 
 // logLevels are those a logger can be set to.
@@ -307,12 +315,17 @@ func checkConfigs(r controller.Resource, configs map[string]string) error {
 	return nil
 }
 
-// findBrokerSetting finds a topic's configuration by the name of its
-// broker-wide default.
+// findBrokerSetting finds what can be changed while a broker runs: a topic's
+// configuration by the name of its broker-wide default, or a throttle.
 func findBrokerSetting(name string) (*setting, bool) {
 	for i := range topicSettings {
 		if topicSettings[i].broker == name && name != "" {
 			return &topicSettings[i], true
+		}
+	}
+	for i := range throttleSettings {
+		if throttleSettings[i].name == name {
+			return &throttleSettings[i], true
 		}
 	}
 	return nil, false

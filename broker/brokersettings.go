@@ -40,6 +40,15 @@ var startSettings = [...]startSetting{
 	{"offsets.retention.minutes", kmsg.ConfigTypeInt, "20160", intIn(1, math.MaxInt32), "How long offsets are kept once their group is empty."},
 }
 
+// throttleSettings are settings of brokers that Kafka's tools set and unset
+// around a reassignment; they are kept and told, and without effect, since
+// replicas are not moved.
+var throttleSettings = [...]setting{
+	{"follower.replication.throttled.rate", kmsg.ConfigTypeLong, maxLong, "follower.replication.throttled.rate", intIn(0, math.MaxInt64), "Kept for Kafka's tools; without effect here: replicas are not moved."},
+	{"leader.replication.throttled.rate", kmsg.ConfigTypeLong, maxLong, "leader.replication.throttled.rate", intIn(0, math.MaxInt64), "Kept for Kafka's tools; without effect here: replicas are not moved."},
+	{"replica.alter.log.dirs.io.max.bytes.per.second", kmsg.ConfigTypeLong, maxLong, "replica.alter.log.dirs.io.max.bytes.per.second", intIn(0, math.MaxInt64), "Kept for Kafka's tools; without effect here: replicas are not moved."},
+}
+
 func findStartSetting(name string) (*startSetting, bool) {
 	i, ok := slices.BinarySearchFunc(startSettings[:], name, func(s startSetting, name string) int { return strings.Compare(s.name, name) })
 	if !ok {

@@ -162,14 +162,13 @@ func (b *Broker) describeBrokerConfigs(im *controller.Image, name string) ([]des
 	}
 	all := b.describeStart()
 	l := b.brokerLayers(im)
-	for i := range topicSettings {
-		s := &topicSettings[i]
+	for _, s := range slices.Concat(topicSettings[:], throttleSettings[:]) {
 		if s.broker == "" {
 			continue
 		}
-		v, source := l.find(s)
+		v, source := l.find(&s)
 		c := describeSetting(s.broker, v, source, s.kind, s.doc)
-		c.ConfigSynonyms = l.synonyms(s)
+		c.ConfigSynonyms = l.synonyms(&s)
 		all = append(all, c)
 	}
 	sortConfigs(all)

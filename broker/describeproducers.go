@@ -49,7 +49,7 @@ func describedProducers(t *topic, part *kmsg.DescribeProducersResponseTopicParti
 		active := kmsg.NewDescribeProducersResponseTopicPartitionActiveProducer()
 		active.ProducerID, active.ProducerEpoch = known.ID, int32(known.Epoch)
 		active.LastSequence, active.LastTimestamp = known.LastSequence, known.LastTimestamp
-		active.CoordinatorEpoch, active.CurrentTxnStartOffset = known.CoordinatorEpoch, int64(known.TxnStart)
+		active.CoordinatorEpoch, active.CurrentTxnStartOffset = -1, int64(known.TxnStart) // no coordinator ever wrote
 		part.ActiveProducers = append(part.ActiveProducers, active)
 	}
 	return 0

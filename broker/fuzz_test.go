@@ -33,8 +33,8 @@ func FuzzRequest(f *testing.F) {
 	}
 	network, b := inMemory(f)
 	f.Fuzz(func(t *testing.T, key, version int16, body []byte) {
-		send(t, network, key, version, body)
-		if !send(t, network, 18, 0, nil) {
+		send(t, network, 50*time.Millisecond, key, version, body)
+		if !send(t, network, 10*time.Second, 18, 0, nil) {
 			t.Fatal("the broker serves no more")
 		}
 		if n := b.Metrics().Panics; n != 0 {
@@ -168,15 +168,16 @@ func fill(v reflect.Value) {
 }
 
 // send writes one request and an ApiVersions after it, and tells whether the
-// latter was answered: not so when the first cost the connection, or waits.
-func send(t *testing.T, network *brokertest.Network, key, version int16, body []byte) bool {
+// latter was answered in time: not so when the first cost the connection, or
+// waits.
+func send(t *testing.T, network *brokertest.Network, wait time.Duration, key, version int16, body []byte) bool {
 	t.Helper()
 	c, err := network.Dial(t.Context(), "", "")
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer func() { _ = c.Close() }() // it may be closed already
-	if err := c.SetDeadline(time.Now().Add(50 * time.Millisecond)); err != nil {
+	if err := c.SetDeadline(time.Now().Add(wait)); err != nil {
 		t.Fatal(err)
 	}
 	id := []byte{255, 255}

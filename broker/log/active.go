@@ -4,12 +4,11 @@ import "sawlog/offsets"
 
 // Producer is what a log remembers of a producer.
 type Producer struct {
-	ID               int64
-	Epoch            int16
-	LastSequence     int32 // -1 = it has written nothing in this epoch
-	LastTimestamp    int64 // ms
-	CoordinatorEpoch int32
-	TxnStart         offsets.Offset // of its open transaction; -1 = none
+	ID            int64
+	Epoch         int16
+	LastSequence  int32          // -1 = it has written nothing in this epoch
+	LastTimestamp int64          // ms
+	TxnStart      offsets.Offset // of its open transaction; -1 = none
 }
 
 // Producers lists the producers the log remembers, in ascending order of id.
@@ -23,7 +22,7 @@ func (l *Log) Producers() []Producer {
 		if p.n > 0 {
 			sequence = p.batches[p.n-1].lastSeq
 		}
-		out = append(out, Producer{id, p.epoch, sequence, p.lastTime, p.coordinatorEpoch, p.txnFirst})
+		out = append(out, Producer{id, p.epoch, sequence, p.lastTime, p.txnFirst})
 	}
 	return out
 }
