@@ -56,7 +56,6 @@ func (s *target) measure(t testing.TB, f func() int64) run {
 	return r
 }
 
-
 // cell is one load on one broker: it is produced, then fetched.
 func (s *target) cell(t testing.TB, l load, topic string, d time.Duration) (produce, fetch run) {
 	t.Helper()

@@ -20,7 +20,7 @@ var (
 	volume  = flag.Int("volume", 768<<20, "most bytes of one run: more than the page cache takes would measure the disk")
 	warm    = flag.Duration("warm", 5*time.Second, "length of each part of the warm-up, when -rounds is given")
 	only    = flag.String("cases", "", "regular expression: loads to measure, as they are printed")
-	parts   = flag.String("parts", "cpu,latency,memory", "what to measure")
+	parts   = flag.String("parts", "cpu,latency,memory,floor", "what to measure")
 	outFile = flag.String("out", "", "file for the figures as JSON")
 	ours    = flag.String("sawlog", "", "command line to measure; empty: that of this tree")
 	base    = flag.String("base", "", "another command line of Sawlog, to take the place of Kafka")
@@ -76,6 +76,7 @@ type results struct {
 	Rows    []*row    `json:"rows"`
 	Tails   []*tail   `json:"tails"`
 	Memory  []memory  `json:"memory"`
+	Floors  []floor   `json:"floors"`
 }
 
 // TestPeers measures Sawlog against Apache Kafka. Its only judgement is that
@@ -115,6 +116,10 @@ func TestPeers(t *testing.T) {
 		case "memory":
 			b.remember(t, "idle, after load")
 			b.catchUp(t)
+		case "floor":
+			for range b.rounds {
+				b.results.Floors = append(b.results.Floors, measureFloor(t, int64(min(*volume, 256<<20))))
+			}
 		default:
 			t.Fatalf("no part %q", part)
 		}
@@ -218,7 +223,10 @@ func (p pair) String() string {
 // tails measures latencies in open loops.
 func (b *bench) tails(t *testing.T) {
 	t.Helper()
-	for _, l := range []load{{"replay", 1024, "none", 16, "never"}, {"replay", 100, "zstd", 16, "never"}} {
+	for _, l := range []load{{"replay", 1024, "none", 16, "never"}, {"replay", 100, "zstd", 16, "never"}, {"replay", 1024, "none", 16, "default"}} {
+		if !regexp.MustCompile(*only).MatchString(l.String()) {
+			continue
+		}
 		var slowest float64
 		for round := range 2 {
 			for _, s := range b.order(round) {
@@ -312,6 +320,11 @@ func (r *results) table() string {
 	for _, m := range r.Memory {
 		fmt.Fprintf(w, "%s\t%.1f\t%.1f\t%.3f\t%.1f\t%.1f\t%.1f\n", m.When, m.SawlogAnon/mib, m.KafkaAnon/mib, m.SawlogAnon/m.KafkaAnon,
 			m.SawlogRSS/mib, m.KafkaRSS/mib, m.HeapInuse/mib)
+	}
+	if len(r.Floors) > 0 {
+		fmt.Fprintf(w, "\nthe kernel's part\tCPU s/GB\n")
+		fmt.Fprintf(w, "produce: read, pwrite of 16 KiB\t%.3f\n", medianOf(r.Floors, func(f floor) float64 { return f.Produce }))
+		fmt.Fprintf(w, "fetch: sendfile of 1 MiB\t%.3f\n", medianOf(r.Floors, func(f floor) float64 { return f.Fetch }))
 	}
 	_ = w.Flush() // to a string: can't fail
 	return out.String()
