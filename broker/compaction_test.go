@@ -408,3 +408,57 @@ func serving(t *testing.T, conn *wire.Conn, group string) {
 		}
 	}
 }
+
+// TestJournalIsCompacted: what the broker's own journal says stays the same.
+func TestJournalIsCompacted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := &cell{t: t, fs: vfs.NewMem(), dir: "/data"}
+		c.start()
+		conn := c.dial()
+		const name = "__sawlog_jobs"
+		j, err := c.broker.Journal(t.Context(), name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if code := altered(t, conn, name, "segment.bytes", kmsg.IncrementalAlterConfigOpSet, "1048576"); code != 0 {
+			t.Fatal(code)
+		}
+		want := map[string]string{}
+		const entries, keys = 6000, 30
+		for i := range entries {
+			key, value := fmt.Sprint("run ", i%keys), strings.Repeat(fmt.Sprint(i, " "), 100)
+			if i%keys == 7 {
+				value = ""
+			}
+			entry := []byte(value)
+			if want[key] = value; value == "" {
+				entry = nil
+				delete(want, key)
+			}
+			if err := j.Append(t.Context(), []byte(key), entry); err != nil {
+				t.Fatal(err)
+			}
+		}
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		for range 2 {
+			got, n := map[string]string{}, 0
+			err := j.Replay(t.Context(), func(key, value []byte) error {
+				n++
+				if got[string(key)] = string(value); value == nil {
+					delete(got, string(key))
+				}
+				return nil
+			})
+			if err != nil || !maps.Equal(got, want) || n > entries/2 {
+				t.Errorf("%d entries are left, %d keys of %d, %v", n, len(got), len(want), err)
+			}
+			c.stop()
+			c.start()
+			if j, err = c.broker.Journal(t.Context(), name); err != nil {
+				t.Fatal(err)
+			}
+		}
+		c.stop()
+	})
+}

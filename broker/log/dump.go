@@ -122,6 +122,9 @@ func dumpBatch(pos int64, b record.Batch, crcOK bool) string {
 		fmt.Fprintf(&w, " producerId=%d producerEpoch=%d baseSequence=%d lastSequence=%d",
 			b.ProducerID(), b.ProducerEpoch(), b.BaseSequence(), b.LastSequence())
 	}
+	if b.HasDeleteHorizon() {
+		w.WriteString(" deleteHorizon") // it is the base timestamp
+	}
 	if b.LogAppendTime() {
 		w.WriteString(" logAppendTime")
 	}

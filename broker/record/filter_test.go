@@ -171,7 +171,7 @@ func TestFilterEmpty(t *testing.T) {
 // TestFilterDamage: what cannot be walked is an error, never a shorter batch.
 func TestFilterDamage(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(7, 8))
-	var f Filter
+	f := Filter{MaxDecompressed: 1 << 20}
 	for range 600 {
 		b := randomBatch(t, rnd, Codec(rnd.IntN(5)))
 		whole := len(recordsOf(t, b))
