@@ -139,6 +139,13 @@ func (s *setting) judge(name, value string) error {
 	return judge(name, s.kind, s.check, value)
 }
 
+// kafkaWords is what Kafka says of a value.
+type kafkaWords string
+
+func (w kafkaWords) Error() string { return string(w) }
+
+func words(format string, args ...any) error { return kafkaWords(fmt.Sprintf(format, args...)) }
+
 // errNotNumber says that a value isn't one of its type.
 var errNotNumber = errors.New("not a number")
 
@@ -148,7 +155,7 @@ func judge(name string, kind kmsg.ConfigType, check func(string) error, value st
 	case err == nil:
 		return nil
 	case errors.Is(err, errNotNumber):
-		err = fmt.Errorf("Not a number of type %s", kind)
+		err = words("Not a number of type %s", kind)
 	case errors.Is(err, kerr.InvalidConfig):
 		return err // it says all there is to say
 	}
@@ -166,9 +173,9 @@ func intIn(low, high int64) func(string) error {
 		case err != nil || high <= math.MaxInt32 && n != int64(int32(n)):
 			return errNotNumber
 		case n < low:
-			return fmt.Errorf("Value must be at least %d", low)
+			return words("Value must be at least %d", low)
 		case n > high:
-			return fmt.Errorf("Value must be no more than %d", high)
+			return words("Value must be no more than %d", high)
 		}
 		return nil
 	}
@@ -181,9 +188,9 @@ func floatIn(low, high float64) func(string) error {
 		case err != nil || math.IsNaN(f):
 			return errNotNumber
 		case f < low:
-			return fmt.Errorf("Value must be at least %v", low)
+			return words("Value must be at least %v", low)
 		case f > high:
-			return fmt.Errorf("Value must be no more than %v", high)
+			return words("Value must be no more than %v", high)
 		}
 		return nil
 	}
@@ -193,14 +200,14 @@ func gzipLevel(v string) error {
 	if n, err := strconv.ParseInt(v, 10, 32); err != nil {
 		return errNotNumber
 	} else if n != -1 && (n < 1 || n > 9) {
-		return errors.New("Value must be between 1 and 9 or equal to -1")
+		return words("Value must be between 1 and 9 or equal to -1")
 	}
 	return nil
 }
 
 func isBool(v string) error {
 	if !strings.EqualFold(v, "true") && !strings.EqualFold(v, "false") {
-		return errors.New("Expected value to be either true or false")
+		return words("Expected value to be either true or false")
 	}
 	return nil
 }
@@ -228,7 +235,7 @@ func throttledReplicas(v string) error {
 func oneOf(allowed ...string) func(string) error {
 	return func(v string) error {
 		if !slices.Contains(allowed, v) {
-			return fmt.Errorf("String must be one of: %s", strings.Join(allowed, ", "))
+			return words("String must be one of: %s", strings.Join(allowed, ", "))
 		}
 		return nil
 	}

@@ -1,6 +1,7 @@
 package broker
 
 import (
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"sawlog/offsets"
@@ -14,8 +15,15 @@ func (b *Broker) unregisterBroker(r *kmsg.UnregisterBrokerRequest) kmsg.Response
 	m := r.ResponseKind().(*kmsg.UnregisterBrokerResponse)
 	m.Default()
 	m.Version = r.Version
+	m.ErrorCode, m.ErrorMessage = codeAndText(b.unregister(offsets.BrokerID(r.BrokerID)))
+	return m
+}
+
+func (b *Broker) unregister(id offsets.BrokerID) error {
+	if br, ok := b.controller.Image().Broker(id); ok && !br.Fenced {
+		return refuse(kerr.InvalidRequest, "Broker %d is in service", id)
+	}
 	ctx, cancel := b.adminContext(0)
 	defer cancel()
-	m.ErrorCode, m.ErrorMessage = codeAndText(b.controller.UnregisterBroker(ctx, offsets.BrokerID(r.BrokerID)))
-	return m
+	return b.controller.UnregisterBroker(ctx, id)
 }

@@ -12,8 +12,9 @@ import (
 )
 
 // JoinGroup serves versions 0–9: from 4 a new dynamic member is told its id
-// first (KIP-394), from 5 members can be static (KIP-345), from 9 a static
-// leader that comes back is told to skip the assignment (KIP-814).
+// first (KIP-394), from 5 members can be static (KIP-345), from 8 they say why
+// they join (KIP-800), which is logged, from 9 a static leader that comes back is
+// told to skip the assignment (KIP-814).
 func (c *Coordinator) JoinGroup(_ context.Context, from Client, r *kmsg.JoinGroupRequest, done func(*kmsg.JoinGroupResponse)) {
 	version := r.Version
 	reply := func(j JoinReply) { done(joinResponse(version, j)) }
@@ -36,6 +37,7 @@ func (c *Coordinator) JoinGroup(_ context.Context, from Client, r *kmsg.JoinGrou
 		}
 		e = s.keep(NewGroup(strings.Clone(r.Group), c.rules, nowMilli()))
 	}
+	c.logReason("a member joins", from, r.Group, r.MemberID, r.Reason)
 	ask := joinAsk(from, r)
 	ask.Ticket = s.park(func(x Effect) { reply(x.(JoinReply)) })
 	e.state.Join(nowMilli(), ask)

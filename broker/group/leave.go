@@ -9,7 +9,8 @@ import (
 
 // LeaveGroup serves versions 0–5: from 3 several members at once, static ones
 // by their instance id alone; before that the one member's error is the answer's.
-func (c *Coordinator) LeaveGroup(_ context.Context, _ Client, r *kmsg.LeaveGroupRequest, done func(*kmsg.LeaveGroupResponse)) {
+// From 5 each says why it leaves (KIP-800), which is logged.
+func (c *Coordinator) LeaveGroup(_ context.Context, from Client, r *kmsg.LeaveGroupRequest, done func(*kmsg.LeaveGroupResponse)) {
 	resp := kmsg.NewPtrLeaveGroupResponse()
 	resp.Version = r.Version
 	if r.Group == "" {
@@ -49,8 +50,20 @@ func (c *Coordinator) LeaveGroup(_ context.Context, _ Client, r *kmsg.LeaveGroup
 		return
 	}
 	for i, m := range r.Members {
+		c.logReason("a member leaves", from, r.Group, m.MemberID, m.Reason)
 		o := kmsg.NewLeaveGroupResponseMember()
 		o.MemberID, o.InstanceID, o.ErrorCode = m.MemberID, m.InstanceID, codes[i]
 		resp.Members = append(resp.Members, o)
+	}
+}
+
+// maxReason is how much of a reason is logged, in bytes; clients send no more.
+const maxReason = 255
+
+// logReason logs why a member says it joins or leaves.
+func (c *Coordinator) logReason(what string, from Client, group, member string, reason *string) {
+	if reason != nil {
+		said := (*reason)[:min(len(*reason), maxReason)]
+		c.config.Logger.Debug(what, "group", group, "member", member, "client", from.ID, "reason", said)
 	}
 }
