@@ -53,7 +53,8 @@ var idents = []string{
 	"Key", "Dir", "User", "Type", "ReplicaID", "TransactionalID", "Source", "Mechanism", "Feature", "ProducerID",
 }
 
-// ids become symbols of the kind.
+// ids become symbols of the kind. A producer id does when a broker gave it out;
+// one that a scenario made up stays.
 var ids = map[string]string{
 	"TopicID": "topic", "ClusterID": "cluster", "ProducerID": "producer", "SessionID": "session", "Port": "port",
 	"DirectoryID": "directory", "ReplicaDirectoryID": "directory", "VoterDirectoryID": "directory", "IncarnationID": "incarnation",
@@ -78,9 +79,15 @@ func (y *symbols) normal(resp kmsg.Response) answer {
 	return a
 }
 
+// given tells whether an id is the broker's own.
+func (y *symbols) given(kind, value string, key int16) bool {
+	_, known := y.names[kind+" "+value]
+	return known || kind != "producer" || key == int16(kmsg.InitProducerID)
+}
+
 func (y *symbols) walk(a answer, key int16, v reflect.Value, path, field string) {
 	if kind, ok := ids[field]; ok {
-		if text := idText(v); v.IsZero() || v.CanInt() && v.Int() < 0 {
+		if text := idText(v); v.IsZero() || v.CanInt() && v.Int() < 0 || !y.given(kind, text, key) {
 			a[path] = text
 		} else if v.Kind() == reflect.Pointer {
 			a[path] = y.of(kind, idText(v.Elem()))
@@ -212,6 +219,8 @@ func (y *symbols) label(v reflect.Value, i int) string {
 			case f.Kind() == reflect.Pointer, f.Kind() == reflect.Struct, name == "Topic" && f.IsZero():
 			case isID && f.IsZero():
 			case isID && name == "TopicID" && len(parts) > 0: // the name says it
+			case isID && !y.given(kind, idText(f), -1):
+				parts = append(parts, idText(f))
 			case isID:
 				parts = append(parts, y.of(kind, idText(f)))
 			case f.Kind() == reflect.String:
@@ -263,7 +272,9 @@ func (y *symbols) batch(a answer, b []byte, path string) {
 	set("MaxTimestamp", y.number(r.MaxTimestamp))
 	set("ProducerID", r.ProducerID)
 	if r.ProducerID >= 0 {
-		set("ProducerID", y.of("producer", strconv.FormatInt(r.ProducerID, 10)))
+		if id := strconv.FormatInt(r.ProducerID, 10); y.given("producer", id, int16(kmsg.Fetch)) {
+			set("ProducerID", y.of("producer", id))
+		}
 	}
 	set("ProducerEpoch", r.ProducerEpoch)
 	set("FirstSequence", r.FirstSequence)

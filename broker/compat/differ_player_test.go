@@ -25,7 +25,7 @@ func (d *differ) play(t *testing.T, s *script) {
 	for i, server := range d.servers {
 		p.sides[i] = &side{
 			index: i, name: server.Name, addr: server.Addr, conns: map[string]*peer.Conn{}, symbols: newSymbols(d.start),
-			pending: map[string]kmsg.Request{},
+			pending: map[string][]kmsg.Request{},
 			vars:    map[string]string{"t0": fmt.Sprint(d.start.Add(-time.Hour).Truncate(time.Second).UnixMilli()), "v": "0"},
 		}
 	}
@@ -55,7 +55,7 @@ type player struct {
 type side struct {
 	name, addr string
 	conns      map[string]*peer.Conn
-	pending    map[string]kmsg.Request // sent, not yet answered; by connection
+	pending    map[string][]kmsg.Request // sent, not yet answered; by connection
 	vars       map[string]string
 	symbols    *symbols
 	index      int
@@ -204,7 +204,7 @@ func (p *player) oneRequest(st *step) {
 		}
 		for _, s := range p.sides {
 			if st.verb == "send" {
-				s.pending[st.conn] = s.next
+				s.pending[st.conn] = append(s.pending[st.conn], s.next)
 			}
 		}
 		p.requests.Add(1)
@@ -279,13 +279,12 @@ func (p *player) await(st *step) {
 	for _, conn := range st.args {
 		var outcomes [2]outcome
 		err := p.both(func(s *side) error {
-			req := s.pending[conn]
-			if req == nil {
+			sent := s.pending[conn]
+			if len(sent) == 0 {
 				return fmt.Errorf("nothing was sent on %s", conn)
 			}
-			delete(s.pending, conn)
-			s.next = req
-			o, err := s.hear(conn, req, -1)
+			s.next, s.pending[conn] = sent[0], sent[1:]
+			o, err := s.hear(conn, s.next, -1)
 			outcomes[s.index] = o
 			return err
 		})
@@ -316,8 +315,11 @@ func (p *player) raw(st *step) {
 		if err != nil {
 			return err
 		}
-		if _, err := c.Write(b); err != nil {
+		if err := c.SetDeadline(time.Now().Add(limit)); err != nil {
 			return err
+		}
+		if _, err := c.Write(b); err != nil && !isClosed(err) {
+			return err // one that is closed shows when the answer is read
 		}
 		outcomes[s.index], err = s.hear(st.conn, nil, -1)
 		return err

@@ -22,8 +22,8 @@ import (
 //	    is sent at each version, and the answers of both brokers are compared.
 //	    until: ask again until each broker's answer has the value there.
 //	    decode: the version of the answer, when it isn't that of the request.
-//	send API vN [on CONN]      one request; its answer isn't read
-//	await CONN…                the answers to what was sent there, compared
+//	send API vN [on CONN]      requests whose answers aren't read
+//	await CONN…                the next answer to what was sent there, compared
 //	mute API vN[-M] [on CONN]  as ask, for requests that have no answer
 //	raw [on CONN]              body: hexadecimal bytes, sent as they are
 //	save NAME PATH             keeps a value of the last answer, for ${NAME}

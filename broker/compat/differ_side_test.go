@@ -26,7 +26,10 @@ type outcome struct {
 
 // silence is how long a broker may keep silent to raw bytes before that is its
 // answer: it waits for the rest of a frame.
-const silence = 300 * time.Millisecond
+const silence = 3 * time.Second
+
+// setUp is how long a broker may take to be where a scenario begins.
+const setUp = 90 * time.Second
 
 // quick is how long any other answer may take; one that takes longer is none.
 const quick = 5 * time.Second
@@ -187,7 +190,7 @@ func (s *side) settle(c *peer.Conn, name string, partitions int) error {
 	ask := kmsg.NewPtrMetadataRequest()
 	ask.Version = 8
 	ask.Topics = []kmsg.MetadataRequestTopic{{Topic: &name}}
-	for end := time.Now().Add(limit); ; time.Sleep(pause / 5) { // another process acts
+	for end := time.Now().Add(setUp); ; time.Sleep(pause / 5) { // another process acts
 		resp, err := c.Ask(ask, limit)
 		if err != nil {
 			return err
@@ -241,7 +244,7 @@ func (s *side) coordinated(groups []string) error {
 	find.Version, find.CoordinatorKeys = 4, groups
 	describe := kmsg.NewPtrDescribeGroupsRequest()
 	describe.Version, describe.Groups = 0, groups
-	for end := time.Now().Add(limit); ; time.Sleep(pause / 5) { // another process acts
+	for end := time.Now().Add(setUp); ; time.Sleep(pause / 5) { // another process acts
 		if _, err := c.Ask(find, limit); err != nil { // this makes their topic
 			return err
 		}
