@@ -2,6 +2,7 @@ package main
 
 import (
 	"log/slog"
+	"runtime"
 
 	"github.com/spf13/cobra"
 )
@@ -28,6 +29,7 @@ with flush.messages=1 loses nothing.`,
 			if a.verbose {
 				level = slog.LevelDebug
 			}
+			twoThreads()
 			s, err := startServer(cmd.Context(), cfg, a.loggerAt(level))
 			if err != nil {
 				return err
@@ -45,4 +47,13 @@ with flush.messages=1 loses nothing.`,
 	}
 	serverFlags(c, &file)
 	return c
+}
+
+// twoThreads lets two threads run Go code on a machine with one CPU. With one, a
+// system call that waits for the disk keeps all others waiting until the runtime
+// notices, which takes up to 20 ms (measured: 10 at the median, 0.05 with two).
+func twoThreads() {
+	if runtime.GOMAXPROCS(0) == 1 {
+		runtime.GOMAXPROCS(2)
+	}
 }
