@@ -43,6 +43,7 @@ func (c *serverConn) readFrame(ctx context.Context) (*Exchange, error) {
 	if size < headerFixed || size > c.server.config.MaxFrame {
 		return nil, fmt.Errorf("%w: size %d", ErrBadFrame, size)
 	}
+	in.large = int(size)+4 > readBuffer
 	if err := in.fill(4 + headerFixed); err != nil {
 		return nil, err
 	}

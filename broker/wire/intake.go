@@ -25,6 +25,7 @@ type intake struct {
 	conn  *serverConn
 	buf   *[]byte   // nil: nothing is there
 	at    int       // (*buf)[at:] is there
+	large bool      // the frame before didn't fit in the buffer: this one may not, either
 	due   time.Time // when the next MiB of the frame must be there; zero until a read waited for it
 	armed time.Time // the connection's read deadline, zero: none
 
@@ -134,6 +135,10 @@ func (in *intake) over(begun bool) bool {
 	return c.drained || c.gone || !time.Now().Before(in.due)
 }
 
+// firstLook is how much is read of a frame that may be large: the rest goes
+// straight to where it stays.
+const firstLook = 4 << 10
+
 // room is where the next bytes go: dst, or else the rest of the buffer, which is
 // borrowed when there is none.
 func (in *intake) room() []byte {
@@ -143,7 +148,11 @@ func (in *intake) room() []byte {
 	if in.buf == nil {
 		in.buf, in.at = in.conn.server.pool.get(readBuffer), 0
 	}
-	return (*in.buf)[len(*in.buf):cap(*in.buf)]
+	from, to := len(*in.buf), cap(*in.buf)
+	if in.large {
+		to = min(to, from+firstLook)
+	}
+	return (*in.buf)[from:to]
 }
 
 // came takes note of n bytes that were read to room.

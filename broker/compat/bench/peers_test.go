@@ -71,6 +71,7 @@ type tail struct {
 // results is the whole outcome, as it is written to -out.
 type results struct {
 	Command string    `json:"command"`
+	Peer    string    `json:"peer"` // what K stands for
 	Machine string    `json:"machine"`
 	Time    time.Time `json:"time"`
 	Rows    []*row    `json:"rows"`
@@ -100,9 +101,10 @@ func TestPeers(t *testing.T) {
 	b.results = results{Command: strings.Join(os.Args, " "), Machine: machine(), Time: time.Now().UTC()}
 	if *base != "" {
 		b.kafka = start(t, peer.Sawlog, peer.Options{Binary: *base})
-		b.kafka.Name = "base"
+		b.kafka.Name, b.results.Peer = "base", *base
 	} else {
 		b.kafka = start(t, peer.Kafka, peer.Options{Heap: "1g", Topics: map[string]string{"file.delete.delay.ms": "1000"}})
+		b.results.Peer = "Apache Kafka of testdata/java/pom.xml, KRaft, one node, heap 1g"
 	}
 	b.sawlog = start(t, peer.Sawlog, peer.Options{Binary: *ours})
 	b.remember(t, "idle, new")
@@ -278,7 +280,7 @@ func medianOf[T any](all []T, of func(T) float64) float64 {
 // table prints the results for people.
 func (r *results) table() string {
 	var out strings.Builder
-	fmt.Fprintf(&out, "%s\n%s, %s\nratios are Sawlog / Kafka: median of the pairs  min..max  [bootstrap 95 %%]\n\n", r.Command, r.Machine, r.Time.Format(time.DateTime))
+	fmt.Fprintf(&out, "%s\n%s, %s\nS is Sawlog, K is %s\nratios are S / K: median of the pairs  min..max  [bootstrap 95 %%]\n\n", r.Command, r.Machine, r.Time.Format(time.DateTime), r.Peer)
 	w := tabwriter.NewWriter(&out, 0, 0, 2, ' ', 0)
 	if len(r.Rows) > 0 {
 		fmt.Fprintf(w, "op\tdriver\tbytes\tcodec\tparts\tflush\tCPU s/GB S\tK\tratio\tMB/s S\tK\tratio\tforeign\n")
