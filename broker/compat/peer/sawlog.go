@@ -54,24 +54,23 @@ func Binary(t testing.TB) string {
 	if path := os.Getenv("SAWLOG_BINARY"); path != "" {
 		return path
 	}
-	path, err := built(root(t))
+	path, err := built()
 	if err != nil {
 		t.Fatal(err)
 	}
 	return path
 }
 
-// builds holds the outcome of the one build of this process, by project folder.
-var builds sync.Map
-
-func built(dir string) (string, error) {
-	once, _ := builds.LoadOrStore(dir, sync.OnceValues(func() (string, error) { return build(dir) }))
-	return once.(func() (string, error))()
-}
+// built builds once in a process.
+var built = sync.OnceValues(build)
 
 // build puts the binary in place by a rename, so that another test process can
 // go on running the one it has.
-func build(dir string) (string, error) {
+func build() (string, error) {
+	dir, err := project()
+	if err != nil {
+		return "", err
+	}
 	path := filepath.Join(dir, "bin", "compat", "sawlog")
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return "", err

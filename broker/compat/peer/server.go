@@ -9,6 +9,7 @@
 package peer
 
 import (
+	"errors"
 	"net"
 	"os"
 	"path/filepath"
@@ -107,16 +108,25 @@ func address(t testing.TB, port int) string {
 // root is the project's folder.
 func root(t testing.TB) string {
 	t.Helper()
-	dir, err := os.Getwd()
+	dir, err := project()
 	if err != nil {
 		t.Fatal(err)
 	}
+	return dir
+}
+
+// project finds the folder above a test that has a go.mod.
+func project() (string, error) {
+	dir, err := os.Getwd()
+	if err != nil {
+		return "", err
+	}
 	for ; ; dir = filepath.Dir(dir) {
 		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
-			return dir
+			return dir, nil
 		}
 		if dir == filepath.Dir(dir) {
-			t.Fatal("no go.mod above the test")
+			return "", errors.New("no go.mod above the test")
 		}
 	}
 }
