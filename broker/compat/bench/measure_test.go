@@ -48,10 +48,10 @@ func (r run) mbPerS() float64   { return float64(r.Bytes) / 1e6 / r.Wall }
 // measure runs f, which returns the number of bytes it moved, against a broker.
 func (s *target) measure(t testing.TB, f func() int64) run {
 	t.Helper()
-	all, mine, its, from := busy(t), own(), s.Usage().CPU, time.Now()
+	all, mine, its, from := busy(t), own(), s.cpu(t), time.Now()
 	bytes := f()
 	wall := time.Since(from)
-	r := run{Bytes: bytes, CPU: (s.Usage().CPU - its).Seconds(), Wall: wall.Seconds()}
+	r := run{Bytes: bytes, CPU: (s.cpu(t) - its).Seconds(), Wall: wall.Seconds()}
 	r.Foreign = max(0, ((busy(t)-all)-(own()-mine)).Seconds()-r.CPU) / r.Wall
 	return r
 }

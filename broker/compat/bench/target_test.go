@@ -201,6 +201,19 @@ func busy(t testing.TB) time.Duration {
 	return time.Duration(ticks) * clockTick
 }
 
+// cpu is the user and system time of the broker so far, exited threads included,
+// by the kernel's clock of that process: /proc/PID/stat rounds the same sum to
+// 10 ms.
+func (s *target) cpu(t testing.TB) time.Duration {
+	t.Helper()
+	const sched = 2 // CPUCLOCK_SCHED of the kernel's posix-timers.h; the id is clock_getcpuclockid(3)'s
+	var now unix.Timespec
+	if err := unix.ClockGettime(int32(^s.PID<<3|sched), &now); err != nil {
+		t.Fatalf("%s: clock of process %d: %v", s.Name, s.PID, err)
+	}
+	return time.Duration(now.Nano())
+}
+
 // own is the CPU time of this process.
 func own() time.Duration {
 	var u unix.Rusage
