@@ -10,6 +10,7 @@ import (
 
 	"sawlog/broker"
 	"sawlog/broker/brokertest"
+	"sawlog/broker/record"
 	"sawlog/broker/wire"
 )
 
@@ -232,6 +233,41 @@ func TestDefaultsByBrokerNames(t *testing.T) {
 		if err == nil {
 			t.Errorf("%s=%s was taken", name, value)
 			brokertest.Stop(t, b)
+		}
+	}
+}
+
+// TestBrokerConfigsActOnTopics: what is set for a broker, or for all, acts at
+// once on the topics that don't set it themselves.
+func TestBrokerConfigsActOnTopics(t *testing.T) {
+	c := wireClient(t, brokertest.Start(t, nil))
+	createTopic(t, c, "t", 1)
+	createTopic(t, c, "own", 1, "max.message.bytes", "1000000")
+	batch := batchOf(t, record.None, now(), strings.Repeat("x", 500))
+	const (
+		node  = kmsg.ConfigResourceTypeBroker
+		set   = kmsg.IncrementalAlterConfigOpSet
+		unset = kmsg.IncrementalAlterConfigOpDelete
+	)
+	tooLarge := kerr.MessageTooLarge.Code
+	for i, step := range []struct {
+		resource string
+		op       op
+		want     int16
+	}{
+		{"", op{"message.max.bytes", set, "100"}, tooLarge},
+		{"1", op{"message.max.bytes", set, "1000"}, 0},
+		{"1", op{"message.max.bytes", unset, "<nil>"}, tooLarge},
+		{"", op{"message.max.bytes", unset, "<nil>"}, 0},
+	} {
+		if code, message := alterOne(t, c, node, step.resource, false, step.op); code != 0 {
+			t.Fatalf("step %d: %d %s", i, code, message)
+		}
+		if got := put(t, c, "t", batch); got.ErrorCode != step.want {
+			t.Errorf("step %d: code %d, want %d", i, got.ErrorCode, step.want)
+		}
+		if got := put(t, c, "own", batch); got.ErrorCode != 0 {
+			t.Errorf("step %d, a topic with its own: code %d", i, got.ErrorCode)
 		}
 	}
 }
