@@ -4,6 +4,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"path"
 	"path/filepath"
@@ -44,8 +45,8 @@ func TestCleanGolden(t *testing.T) {
 		b, err := vfs.ReadFile(fs, path.Join("data", name))
 		must(t, err)
 		var out strings.Builder
-		must(t, Dump(fs, path.Join("data", name), func(line string) error {
-			fmt.Fprintln(&out, line)
+		must(t, Dump(fs, path.Join("data", name), DumpOptions{}, func(line []slog.Attr) error {
+			fmt.Fprintln(&out, DumpText(line))
 			return nil
 		}))
 		fmt.Fprintf(&out, "\n%s", hex.Dump(b))

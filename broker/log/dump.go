@@ -3,7 +3,7 @@ package log
 import (
 	"errors"
 	"fmt"
-	"io"
+	"log/slog"
 	"os"
 	"path"
 	"strings"
@@ -13,191 +13,150 @@ import (
 	"sawlog/offsets"
 )
 
-// Dump prints any file of a data directory, a line an entry, to fn: batches of
-// a .log (or of what recovery cut off), entries of both indexes and of producer
-// snapshots, the epoch journal, checkpoint, and the small text files as they
-// are. Damage is printed where it is found, and the rest of the file after it;
-// Dump then returns it as a *CorruptError.
-func Dump(fs vfs.FS, name string, fn func(line string) error) error {
+// DumpOptions say how much of a file is printed.
+type DumpOptions struct {
+	// Records prints the records of each batch below it.
+	Records bool
+	// From leaves out the batches and records below an offset.
+	From offsets.Offset
+	// Decode adds what a record means; it prints records. Nil adds nothing.
+	Decode func(r *record.Record) ([]slog.Attr, error)
+}
+
+// dumped is the name of the file as it was, or will be, in use.
+func dumped(name string) string {
 	base := strings.TrimSuffix(path.Base(name), stagedSuffix)
+	if from, _, ok := parseSwapName(base); ok {
+		return offsetName(from, logSuffix)
+	}
+	return base
+}
+
+// Dump prints any file of a data directory, a line an entry, to fn: batches of
+// a .log (also of one that compaction makes, or recovery cut off), entries of
+// indexes and of producer snapshots, the epoch journal, checkpoints, and the
+// small text files as they are. Damage is printed where it is found, and the
+// rest of the file after it; Dump then returns it as a *CorruptError.
+//
+// A line is names with values, in order. A name without a value, true, is a
+// remark; a value without a name is a line of text.
+func Dump(fs vfs.FS, name string, o DumpOptions, fn func(line []slog.Attr) error) error {
+	base := dumped(name)
 	switch {
-	case strings.HasSuffix(base, logSuffix), strings.HasSuffix(base, cutSuffix), strings.HasSuffix(base, swapSuffix):
-		return dumpLog(fs, name, fn)
+	case strings.HasSuffix(base, logSuffix), strings.HasSuffix(base, cutSuffix):
+		return dumpLog(fs, name, o, fn)
+	case base == ballastName:
+		st, err := fs.Stat(name)
+		if err != nil {
+			return err
+		}
+		return fn([]slog.Attr{slog.Int64("size", st.Size()), slog.Bool("reserved", true)})
 	}
 	b, err := vfs.ReadFile(fs, name)
 	if err != nil {
 		return err
 	}
+	var damage error
 	switch {
-	case strings.HasSuffix(base, indexSuffix):
-		return dumpIndex(name, b, &index{}, "offset=%d pos=%d", fn)
+	case strings.HasSuffix(base, txnSuffix):
+		return dumpTxnIndex(name, b, fn)
 	case strings.HasSuffix(base, timeSuffix):
-		return dumpIndex(name, b, &index{time: true}, "timestamp=%d offset=%d", fn)
+		return dumpIndex(name, b, &index{time: true}, [2]string{"timestamp", "offset"}, fn)
+	case strings.HasSuffix(base, indexSuffix):
+		return dumpIndex(name, b, &index{}, [2]string{"offset", "pos"}, fn)
 	case strings.HasSuffix(base, snapshotSuffix):
 		return dumpSnapshot(name, b, fn)
 	case base == epochsName:
 		return dumpJournal(name, b, fn)
 	case base == checkpointName:
-		if _, _, err := decodePoints(b); err != nil {
-			return errors.Join(dumpText(b, fn), &CorruptError{Path: name, Err: err})
-		}
-		return dumpText(b, fn)
+		_, _, damage = decodePoints(b)
 	case base == cleanedName:
-		if _, err := decodeCleanPoints(b); err != nil {
-			return errors.Join(dumpText(b, fn), &CorruptError{Path: name, Err: err})
-		}
-		return dumpText(b, fn)
-	case base == partitionName, base == metaName, base == runningName, base == lockName:
-		return dumpText(b, fn)
+		_, damage = decodeCleanPoints(b)
+	case base == partitionName:
+		_, _, damage = decodePartition(b)
+	case base == metaName, base == runningName:
+		_, damage = decodeProperties(b)
+	case base == lockName:
+	default:
+		return fmt.Errorf("%s: %w", name, ErrNotOurs)
 	}
-	return fmt.Errorf("%s: not a file of a data directory", name)
+	if err := dumpText(b, fn); err != nil || damage == nil {
+		return err
+	}
+	return &CorruptError{Path: name, Err: damage}
 }
 
-func dumpText(b []byte, fn func(string) error) error {
+// ErrNotOurs tells that a file is none of those a data directory has.
+var ErrNotOurs = errors.New("not a file of a data directory")
+
+func dumpText(b []byte, fn func([]slog.Attr) error) error {
 	for line := range strings.Lines(string(b)) {
-		if err := fn(strings.TrimSuffix(line, "\n")); err != nil {
+		if err := fn([]slog.Attr{slog.String("", strings.TrimSuffix(line, "\n"))}); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func dumpLog(fs vfs.FS, name string, fn func(string) error) error {
-	f, err := fs.OpenFile(name, os.O_RDONLY, 0)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = f.Close() }() // only read from
-	st, err := f.Stat()
-	if err != nil {
-		return err
-	}
-	scan := newScanner(f, st.Size(), recoveryChunk)
-	defer scan.done()
-	var bad error
-	next := offsets.Offset(0)
-	for pos := int64(0); ; {
-		b, err := scan.batch(pos)
-		if errors.Is(err, io.EOF) {
-			return bad
-		}
-		if err != nil && !errors.Is(err, record.ErrCorrupt) {
-			return err
-		}
-		if err != nil {
-			if bad == nil {
-				bad = &CorruptError{Path: name, Pos: pos, Err: err}
-			}
-			at, ok, rerr := scan.resync(pos, next)
-			if rerr != nil {
-				return rerr
-			}
-			if !ok {
-				at = st.Size()
-			}
-			if err := fn(fmt.Sprintf("pos=%d damaged bytes=%d: %v", pos, at-pos, err)); err != nil {
-				return err
-			}
-			pos = at
-			continue
-		}
-		crc := b.CheckCRC()
-		if crc != nil && bad == nil {
-			bad = &CorruptError{Path: name, Pos: pos, Err: crc}
-		}
-		if err := fn(dumpBatch(pos, b, crc == nil)); err != nil {
-			return err
-		}
-		next = b.LastOffset() + 1
-		pos += int64(len(b))
-	}
-}
-
-// dumpBatch is the line of one batch.
-func dumpBatch(pos int64, b record.Batch, crcOK bool) string {
-	var w strings.Builder
-	fmt.Fprintf(&w, "pos=%d size=%d baseOffset=%d lastOffset=%d count=%d epoch=%d codec=%s baseTimestamp=%d maxTimestamp=%d",
-		pos, len(b), b.BaseOffset(), b.LastOffset(), b.Count(), b.Epoch(), b.Codec(), b.BaseTimestamp(), b.MaxTimestamp())
-	if b.ProducerID() >= 0 {
-		fmt.Fprintf(&w, " producerId=%d producerEpoch=%d baseSequence=%d lastSequence=%d",
-			b.ProducerID(), b.ProducerEpoch(), b.BaseSequence(), b.LastSequence())
-	}
-	if b.HasDeleteHorizon() {
-		w.WriteString(" deleteHorizon") // it is the base timestamp
-	}
-	if b.LogAppendTime() {
-		w.WriteString(" logAppendTime")
-	}
-	if b.IsTransactional() {
-		w.WriteString(" transactional")
-	}
-	if b.IsControl() {
-		w.WriteString(" control" + dumpMarker(b))
-	}
-	if crcOK {
-		fmt.Fprintf(&w, " crc=%08x ok", b.CRC())
-	} else {
-		fmt.Fprintf(&w, " crc=%08x WRONG", b.CRC())
-	}
-	return w.String()
-}
-
-func dumpMarker(b record.Batch) string {
-	var it record.Iterator
-	if err := it.Reset(b); err != nil || !it.Next() {
-		return ""
-	}
-	commit, err := record.ParseControl(it.Record().Key)
-	switch {
-	case err != nil:
-		return ""
-	case commit:
-		return "=commit"
-	}
-	return "=abort"
-}
-
-func dumpIndex(name string, b []byte, x *index, format string, fn func(string) error) error {
+func dumpIndex(name string, b []byte, x *index, names [2]string, fn func([]slog.Attr) error) error {
 	w := x.width()
-	base, _ := parseOffsetName(path.Base(name), x.suffix())
+	base, _ := parseOffsetName(dumped(name), x.suffix())
+	var bad error
+	last := entry{-1 << 63, -1}
 	for i := 0; i+w <= len(b); i += w {
 		e := x.decode(b[i : i+w])
+		disorder := e.key <= last.key || e.value < last.value
+		if last = e; disorder && bad == nil {
+			bad = &CorruptError{Path: name, Pos: int64(i), Err: errors.New("entry out of order")}
+		}
 		if x.time {
 			e.value += int64(base)
 		} else {
 			e.key += int64(base)
 		}
-		if err := fn(fmt.Sprintf(format, e.key, e.value)); err != nil {
+		err := fn([]slog.Attr{slog.Int64(names[0], e.key), slog.Int64(names[1], e.value), slog.Bool("DISORDER", disorder)})
+		if err != nil {
 			return err
 		}
 	}
 	if rest := len(b) % w; rest != 0 {
-		return &CorruptError{Path: name, Pos: int64(len(b) - rest), Err: fmt.Errorf("%d bytes after the last entry", rest)}
+		bad = errors.Join(bad, &CorruptError{Path: name, Pos: int64(len(b) - rest), Err: fmt.Errorf("%d bytes after the last entry", rest)})
 	}
-	return nil
+	return bad
 }
 
-func dumpSnapshot(name string, b []byte, fn func(string) error) error {
-	var ferr error
-	_, err := walkSnapshot(b, func(id int64, epoch int16, coordinatorEpoch int32, k produced, txnFirst offsets.Offset) {
-		if ferr == nil {
-			ferr = fn(fmt.Sprintf("producerId=%d producerEpoch=%d lastSequence=%d lastOffset=%d offsetDelta=%d timestamp=%d coordinatorEpoch=%d currentTxnFirstOffset=%d",
-				id, epoch, k.lastSeq, k.last, k.delta, k.time, coordinatorEpoch, txnFirst))
-		}
-	})
+func dumpSnapshot(name string, b []byte, fn func([]slog.Attr) error) error {
+	ps, err := decodeSnapshot(b, 1<<62)
 	if err != nil {
 		return &CorruptError{Path: name, Err: err}
 	}
-	return ferr
+	var ferr error
+	_, err = walkSnapshot(b, func(id int64, epoch int16, coordinatorEpoch int32, k produced, txnFirst offsets.Offset) {
+		line := []slog.Attr{
+			slog.Int64("producerId", id), slog.Int64("producerEpoch", int64(epoch)), slog.Int64("lastSequence", int64(k.lastSeq)),
+			slog.Int64("lastOffset", int64(k.last)), slog.Int64("offsetDelta", int64(k.delta)), slog.Int64("timestamp", k.time),
+			slog.Int64("coordinatorEpoch", int64(coordinatorEpoch)), slog.Int64("currentTxnFirstOffset", int64(txnFirst)),
+		}
+		if seen := ps.byID[id].seen; seen < 1<<62 {
+			line = append(line, slog.Int64("seen", seen))
+		}
+		if ferr == nil {
+			ferr = fn(line)
+		}
+	})
+	return errors.Join(ferr, err)
 }
 
-func dumpJournal(name string, b []byte, fn func(string) error) error {
+func dumpJournal(name string, b []byte, fn func([]slog.Attr) error) error {
 	var ferr error
 	kinds := map[byte]string{journalAssign: "assign", journalEnd: "end", journalStart: "start"}
 	damaged, _, err := parseJournal(b, func(e journalEntry, _ journalMark) {
-		line := fmt.Sprintf("%s topicId=%s partition=%d offset=%d", kinds[e.kind], e.key.topic, e.key.partition, e.offset)
+		line := []slog.Attr{
+			slog.String("kind", kinds[e.kind]), slog.String("topicId", e.key.topic.String()),
+			slog.Int64("partition", int64(e.key.partition)), slog.Int64("offset", int64(e.offset)),
+		}
 		if e.kind == journalAssign {
-			line += fmt.Sprintf(" epoch=%d", e.epoch)
+			line = append(line, slog.Int64("epoch", int64(e.epoch)))
 		}
 		if ferr == nil {
 			ferr = fn(line)
@@ -210,4 +169,17 @@ func dumpJournal(name string, b []byte, fn func(string) error) error {
 		return errors.Join(ferr, &CorruptError{Path: name, Err: err})
 	}
 	return ferr
+}
+
+// openDump opens a file to be read from front to back.
+func openDump(fs vfs.FS, name string) (vfs.File, int64, error) {
+	f, err := fs.OpenFile(name, os.O_RDONLY, 0)
+	if err != nil {
+		return nil, 0, err
+	}
+	st, err := f.Stat()
+	if err != nil {
+		return nil, 0, errors.Join(err, f.Close())
+	}
+	return f, st.Size(), nil
 }

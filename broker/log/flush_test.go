@@ -2,7 +2,9 @@ package log
 
 import (
 	"errors"
+	"fmt"
 	"math"
+	"math/rand/v2"
 	"strings"
 	"sync"
 	"testing"
@@ -357,5 +359,76 @@ func TestConfigDefaults(t *testing.T) {
 	c := DefaultConfig()
 	if c.RetentionMs != 604800000 || c.SegmentBytes != 1<<30 || c.FlushMs != math.MaxInt64 || !c.Delete || c.Codec != "producer" || c.flushNow() {
 		t.Fatalf("%+v", c)
+	}
+}
+
+// TestFlushPolicy cuts the power after every acknowledgement and counts what
+// each policy may lose, and how many syncs it costs.
+func TestFlushPolicy(t *testing.T) {
+	for name, c := range map[string]struct {
+		messages, ms int64
+		wait         time.Duration   // after each append
+		loses        offsets.Offset  // at most
+		syncs        func(n int) int // for n appends, closed segments aside
+	}{
+		"flush.messages=1":  {1, math.MaxInt64, 0, 0, func(n int) int { return n }},
+		"flush.ms=0":        {math.MaxInt64, 0, 0, 0, func(n int) int { return n }},
+		"flush.messages=20": {20, math.MaxInt64, 0, 19, func(n int) int { return n / 4 }},
+		"flush.ms=1000":     {math.MaxInt64, 1000, 300 * time.Millisecond, 20, func(n int) int { return n/4 + 1 }},
+		"both":              {20, 1000, 300 * time.Millisecond, 19, func(n int) int { return n / 2 }},
+		"never":             {math.MaxInt64, math.MaxInt64, 0, 1 << 20, func(int) int { return 0 }},
+	} {
+		for _, replica := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, replica %v", name, replica), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					config := DefaultConfig()
+					config.FlushMessages, config.FlushMs = c.messages, c.ms
+					fs, d, l := onMem(t, config)
+					syncs := 0
+					fs.Inject(func(op vfs.Op, name string) error {
+						if op == vfs.OpSync && strings.HasSuffix(name, logSuffix) {
+							syncs++
+						}
+						return nil
+					})
+					const appends = 60
+					lost := offsets.Offset(0)
+					for i := range appends {
+						b := batch(t, 5*i, 5)
+						if replica {
+							b.Stamp(l.End(), 1)
+							must(t, l.AppendReplica(b))
+						} else {
+							appendOne(t, l, b)
+						}
+						acked := l.End()
+						cut := fs.CrashClone(rand.New(rand.NewPCG(uint64(i), 2)))
+						end := offsets.Offset(0)
+						d, err := OpenDisk(cut, "data", testDisk())
+						must(t, err)
+						if l, ok := d.Log(testTP, testID); ok {
+							values, _ := readAll(t, l, 0) // up to the first hole
+							wantValues(t, values, 0, len(values))
+							end = offsets.Offset(len(values))
+						}
+						must(t, d.Close())
+						lost = max(lost, acked-end)
+						time.Sleep(c.wait)
+						synctest.Wait()
+					}
+					if lost > c.loses {
+						t.Errorf("%d acknowledged records were lost, %d may be", lost, c.loses)
+					}
+					if c.loses > 0 && lost == 0 {
+						t.Error("nothing was lost: the power cuts are not in earnest")
+					}
+					if most := c.syncs(appends); syncs > most {
+						t.Errorf("%d syncs for %d appends, want %d at most", syncs, appends, most)
+					}
+					fs.Inject(nil)
+					must(t, d.Close())
+				})
+			})
+		}
 	}
 }

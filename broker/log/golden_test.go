@@ -5,6 +5,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"log/slog"
 	"os"
 	"path"
 	"path/filepath"
@@ -65,8 +66,8 @@ func TestGolden(t *testing.T) {
 		b, err := vfs.ReadFile(fs, name)
 		must(t, err)
 		var w strings.Builder
-		err = Dump(fs, name, func(line string) error {
-			fmt.Fprintln(&w, line)
+		err = Dump(fs, name, DumpOptions{}, func(line []slog.Attr) error {
+			fmt.Fprintln(&w, DumpText(line))
 			return nil
 		})
 		must(t, err)
@@ -156,7 +157,7 @@ func TestDumpDamage(t *testing.T) {
 		b[len(b)/2] ^= 1
 		must(t, vfs.Replace(fs, name, b))
 		lines := 0
-		err = Dump(fs, name, func(string) error { lines++; return nil })
+		err = Dump(fs, name, DumpOptions{}, func([]slog.Attr) error { lines++; return nil })
 		var corrupt *CorruptError
 		if !errors.As(err, &corrupt) || corrupt.Path != name {
 			t.Errorf("%s: %v", name, err)
@@ -165,12 +166,12 @@ func TestDumpDamage(t *testing.T) {
 			t.Errorf("%s: nothing printed", name)
 		}
 	}
-	if err := Dump(fs, "data/clicks-0/foreign", nil); err == nil {
+	if err := Dump(fs, "data/clicks-0/foreign", DumpOptions{}, nil); err == nil {
 		t.Error("a foreign file")
 	}
 	stop := errors.New("stop")
 	for _, name := range []string{"data/" + epochsName, "data/clicks-0/" + offsetName(0, logSuffix), "data/" + metaName} {
-		if err := Dump(fs, name, func(string) error { return stop }); !errors.Is(err, stop) {
+		if err := Dump(fs, name, DumpOptions{}, func([]slog.Attr) error { return stop }); !errors.Is(err, stop) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
