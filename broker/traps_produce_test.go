@@ -96,6 +96,7 @@ func TestTrap16Validation(t *testing.T) {
 		{"two batches", "t", slices.Concat(good, good), kerr.InvalidRecord, -1},
 		{"a batch, and not all of another", "t", slices.Concat(good, good[:30]), nil, -1},
 		{"a batch and rubbish", "t", slices.Concat(good, make([]byte, 20)), kerr.CorruptMessage, -1},
+		{"a batch and the begin of rubbish", "t", slices.Concat(good, make([]byte, 13)), kerr.CorruptMessage, -1},
 		{"a size no batch has", "t", []byte{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 3, 1, 2, 3}, kerr.CorruptMessage, -1},
 		{"no batch", "t", []byte{}, kerr.InvalidRecord, -1},
 		{"half a batch", "t", good[:len(good)-1], kerr.InvalidRecord, -1},

@@ -166,3 +166,49 @@ func TestWaitersAreWoken(t *testing.T) {
 		t.Errorf("a log start that moved: %v; who left heard %v", c.bytes, late.bytes)
 	}
 }
+
+// A reader whose last record is of an epoch that this log doesn't have holds
+// another history, which ends where the epoch before does.
+func TestDivergence(t *testing.T) {
+	p := replicaOne(t)
+	for i, epoch := range []offsets.Epoch{1, 1, 5, 5, 5} {
+		p.Assign(assignment(1, epoch, offsets.Epoch(i+1), 1, 1))
+		if _, _, err := p.Append(oneRecord(t), Append{Epoch: epoch}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := p.Log().DeleteBefore(1); err != nil {
+		t.Fatal(err)
+	}
+	p.Trimmed()
+	for _, tc := range []struct {
+		name string
+		at   offsets.Offset
+		last offsets.Epoch
+		want *EpochEnd // nil: it reads, or is out of range
+		out  bool
+	}{
+		{"the same history", 3, 5, nil, false},
+		{"no epoch told", 3, offsets.NoEpoch, nil, false},
+		{"the end of the first epoch", 2, 1, nil, false},
+		{"more of the first epoch than there is", 3, 1, &EpochEnd{1, 2}, false},
+		{"an epoch between", 2, 3, &EpochEnd{1, 2}, false},
+		{"an epoch between, below the start", 0, 3, nil, true},
+		{"an epoch to come", 5, 6, nil, true},
+		{"beyond the end", 9, 5, &EpochEnd{5, 5}, false},
+	} {
+		r, err := p.Read(Ask{At: tc.at, MaxBytes: 1 << 20, Epoch: offsets.NoEpoch, LastEpoch: tc.last})
+		var out *log.ErrOffsetOutOfRange
+		switch {
+		case errors.As(err, &out) != tc.out || err != nil && !tc.out:
+			t.Errorf("%s: %v", tc.name, err)
+		case (r.Diverging == nil) != (tc.want == nil) || tc.want != nil && *r.Diverging != *tc.want:
+			t.Errorf("%s: diverging %+v, want %+v", tc.name, r.Diverging, tc.want)
+		case r.Diverging != nil && r.Bytes > 0:
+			t.Errorf("%s: diverging, and %d bytes", tc.name, r.Bytes)
+		}
+		for _, region := range r.Regions {
+			region.Done()
+		}
+	}
+}
