@@ -1,7 +1,10 @@
 package compat
 
 import (
+	"os"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -57,4 +60,50 @@ func playScripts(t *testing.T, server *peer.Server) {
 	})
 	t.Logf("java tools on %s: %d scripts passed, %d failed; %d runs compared",
 		server.Name, passed.Load(), failed.Load(), runs.Load())
+}
+
+// TestJavaToolsCovered holds the list of exclusions to the tools there are.
+func TestJavaToolsCovered(t *testing.T) {
+	run := map[string]bool{"DumpLogSegments": true, "VerifiableProducer": true, "VerifiableConsumer": true} // by tests of their own
+	files, err := filepath.Glob("testdata/java-tools/*.tools")
+	if err != nil {
+		t.Fatal(err)
+	}
+	tool := regexp.MustCompile(`(?m)^(?:sawlog|kafka)?(?:\$[~?]?|& \S+) (\S+)`)
+	for _, file := range files {
+		b, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range tool.FindAllSubmatch(b, -1) {
+			class := javaClass(string(m[1]))
+			run[class[strings.LastIndexByte(class, '.')+1:]] = true
+		}
+	}
+	b, err := os.ReadFile("testdata/java-tools/exclusions.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	excluded := map[string]bool{}
+	for line := range strings.Lines(string(b)) {
+		if name, reason, ok := strings.Cut(strings.TrimSpace(line), ": "); ok && !strings.HasPrefix(name, "#") && reason != "" {
+			excluded[name] = true
+		}
+	}
+	there := startJava(t).run(t, "", "Mains").ok().out
+	covered := 0
+	for _, name := range there {
+		if run[name] == excluded[name] {
+			t.Errorf("%s: run %t, excluded %t", name, run[name], excluded[name])
+		}
+		if run[name] {
+			covered++
+		}
+	}
+	for name := range excluded {
+		if !slices.Contains(there, name) {
+			t.Errorf("%s: excluded, but there is no such tool", name)
+		}
+	}
+	t.Logf("java tools: %d of %d run, %d excluded", covered, len(there), len(excluded))
 }
