@@ -58,7 +58,7 @@ var topicSettings = [...]setting{
 	{"remote.log.copy.disable", kmsg.ConfigTypeBoolean, "false", "", isBool, "Kept for Kafka's tools; without effect here: there is no tiered storage."},
 	{"remote.log.delete.on.disable", kmsg.ConfigTypeBoolean, "false", "", isBool, "Kept for Kafka's tools; without effect here: there is no tiered storage."},
 	{"remote.storage.enable", kmsg.ConfigTypeBoolean, "false", "", noTieredStorage, "Whether old segments go to another storage; there is none, so it can't be set."},
-	{"retention.bytes", kmsg.ConfigTypeLong, "-1", "log.retention.bytes", intIn(-1, math.MaxInt64), "Size of a partition above which old segments are deleted; -1 is no limit."},
+	{"retention.bytes", kmsg.ConfigTypeLong, "-1", "log.retention.bytes", intIn(math.MinInt64, math.MaxInt64), "Size of a partition above which old segments are deleted; below 0 is no limit."},
 	{"retention.hold.max.bytes", kmsg.ConfigTypeLong, "-1", "", intIn(-1, math.MaxInt64), "Size of a partition above which retention.hold.* keeps nothing; -1 is no limit."},
 	{"retention.hold.max.ms", kmsg.ConfigTypeLong, "1209600000", "", intIn(-1, math.MaxInt64), "Age of records that retention.hold.* no longer keeps; -1 is no limit."},
 	{"retention.ms", kmsg.ConfigTypeLong, "604800000", "log.retention.ms", intIn(-1, math.MaxInt64), "Age at which a segment is deleted; -1 is never."},

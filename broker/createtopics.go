@@ -77,8 +77,8 @@ func newTopic(ask *kmsg.CreateTopicsRequestTopic, validateOnly bool) (controller
 		Configs:           map[string]string{},
 		ValidateOnly:      validateOnly,
 	}
-	if isInternal(ask.Topic) {
-		return want, refuse(kerr.InvalidRequest, "%s is made by the broker", ask.Topic)
+	if isInternal(ask.Topic) || ask.Topic == metadataTopic {
+		return want, refuse(kerr.InvalidRequest, "Creation of internal topic %s is prohibited.", ask.Topic)
 	}
 	for _, c := range ask.Configs {
 		if c.Value == nil {

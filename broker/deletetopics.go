@@ -31,6 +31,7 @@ func (b *Broker) deleteTopics(r *kmsg.DeleteTopicsRequest) kmsg.Response {
 			ids[asked[i].TopicID]++
 		}
 	}
+	b.joinNames(named, ids)
 	for i := range asked {
 		out := kmsg.NewDeleteTopicsResponseTopic()
 		out.Topic, out.TopicID = asked[i].Topic, asked[i].TopicID
@@ -38,6 +39,8 @@ func (b *Broker) deleteTopics(r *kmsg.DeleteTopicsRequest) kmsg.Response {
 		switch name, id := asked[i].Topic, offsets.TopicID(asked[i].TopicID); {
 		case name != nil && named[*name] == answered, name == nil && ids[id] == answered:
 			continue
+		case name != nil && named[*name] == byID:
+			err = b.nameTwice(&out)
 		case name != nil && named[*name] > 1:
 			named[*name] = answered
 			err = refuse(kerr.InvalidRequest, "Duplicate topic name.")
@@ -51,6 +54,27 @@ func (b *Broker) deleteTopics(r *kmsg.DeleteTopicsRequest) kmsg.Response {
 		m.Topics = append(m.Topics, out)
 	}
 	return m
+}
+
+// byID marks a name whose topic is given by its id as well.
+const byID = -2
+
+// joinNames finds the topics that are given both ways: their names are answered
+// for both.
+func (b *Broker) joinNames(named map[string]int, ids map[offsets.TopicID]int) {
+	im := b.controller.Image()
+	for name := range named {
+		if t, ok := im.TopicByName(name); ok && named[name] == 1 && ids[t.ID] > 0 {
+			named[name], ids[t.ID] = byID, answered
+		}
+	}
+}
+
+func (b *Broker) nameTwice(out *kmsg.DeleteTopicsResponseTopic) error {
+	if t, ok := b.controller.Image().TopicByName(*out.Topic); ok {
+		out.TopicID = t.ID
+	}
+	return refuse(kerr.InvalidRequest, "The provided topic name maps to an ID that was already supplied.")
 }
 
 // deleteTopic deletes the topic that out names and fills in what it isn't told.

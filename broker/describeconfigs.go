@@ -32,7 +32,7 @@ func (b *Broker) describeConfigs(r *kmsg.DescribeConfigsRequest) kmsg.Response {
 			out.ErrorCode, out.ErrorMessage = codeAndText(err)
 		}
 		for _, c := range all {
-			if ask.ConfigNames != nil && !slices.Contains(ask.ConfigNames, c.Name) {
+			if len(ask.ConfigNames) > 0 && !slices.Contains(ask.ConfigNames, c.Name) {
 				continue
 			}
 			if !r.IncludeSynonyms {

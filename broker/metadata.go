@@ -28,6 +28,14 @@ func (b *Broker) metadata(r *kmsg.MetadataRequest) kmsg.Response {
 	m := r.ResponseKind().(*kmsg.MetadataResponse)
 	m.Default()
 	m.Version = r.Version
+	if m.ControllerID = -1; namesNoTopic(r) {
+		for i := range r.Topics {
+			t := kmsg.NewMetadataResponseTopic()
+			t.Topic, t.TopicID, t.ErrorCode = r.Topics[i].Topic, r.Topics[i].TopicID, kerr.InvalidRequest.Code
+			m.Topics = append(m.Topics, t)
+		}
+		return m
+	}
 	im := b.controller.Image()
 	m.ClusterID = &b.clusterID
 	m.ControllerID = int32(b.controller.Leader())
@@ -48,10 +56,30 @@ func (b *Broker) metadata(r *kmsg.MetadataRequest) kmsg.Response {
 		return m
 	}
 	create := r.Version < 4 || r.AllowAutoTopicCreation
+	type asked struct {
+		name string
+		id   offsets.TopicID
+	}
+	seen := map[asked]bool{}
 	for i := range r.Topics {
-		m.Topics = append(m.Topics, b.metadataAsked(r, &r.Topics[i], create))
+		want := asked{id: r.Topics[i].TopicID}
+		if r.Topics[i].Topic != nil {
+			want.name = *r.Topics[i].Topic
+		}
+		if !seen[want] {
+			seen[want] = true
+			m.Topics = append(m.Topics, b.metadataAsked(r, &r.Topics[i], create))
+		}
 	}
 	return m
+}
+
+// namesNoTopic tells whether a request asks by ids in one of the versions that
+// have them and no use for them.
+func namesNoTopic(r *kmsg.MetadataRequest) bool {
+	return r.Version < 12 && slices.ContainsFunc(r.Topics, func(t kmsg.MetadataRequestTopic) bool {
+		return t.Topic == nil || !offsets.TopicID(t.TopicID).IsZero()
+	})
 }
 
 // metadataAsked answers for one topic of the request.
@@ -68,6 +96,10 @@ func (b *Broker) metadataAsked(r *kmsg.MetadataRequest, want *kmsg.MetadataReque
 	}
 	if t, ok := im.TopicByName(*want.Topic); ok {
 		return b.metadataTopic(r, t)
+	}
+	if controller.CheckTopicName(*want.Topic) != nil || *want.Topic == metadataTopic {
+		failed.ErrorCode = kerr.InvalidTopicException.Code
+		return failed
 	}
 	if !create || strings.EqualFold(b.config.startValue("auto.create.topics.enable"), "false") {
 		failed.ErrorCode = kerr.UnknownTopicOrPartition.Code

@@ -101,7 +101,7 @@ func (l layers) resolve() topicConfig {
 	c.log.SegmentBytes = number("segment.bytes")
 	c.log.SegmentMs = number("segment.ms")
 	c.log.RetentionMs = number("retention.ms")
-	c.log.RetentionBytes = number("retention.bytes")
+	c.log.RetentionBytes = max(number("retention.bytes"), -1)
 	c.log.IndexBytes = number("segment.index.bytes")
 	c.log.IndexInterval = int(number("index.interval.bytes"))
 	c.log.MaxBatchBytes = int(number("max.message.bytes"))

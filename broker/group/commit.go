@@ -78,6 +78,9 @@ func (c *Coordinator) commitRecords(resp *kmsg.OffsetCommitResponse, r *kmsg.Off
 		expires = now + r.RetentionTimeMillis
 	}
 	for _, t := range r.Topics {
+		if len(t.Partitions) == 0 {
+			continue
+		}
 		o := kmsg.NewOffsetCommitResponseTopic()
 		o.TopicID, o.Topic = t.TopicID, strings.Clone(t.Topic)
 		name, id := o.Topic, offsets.TopicID(t.TopicID)

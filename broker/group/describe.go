@@ -14,7 +14,8 @@ const groupOperations = 1<<3 | 1<<6 | 1<<8 | 1<<10 | 1<<11
 
 // DescribeGroups serves versions 0–6: from 3 with authorized operations, from 4
 // with instance ids; from 6 an unknown group is an error (KIP-1043), before it
-// is Dead. What members sent about themselves is returned byte for byte.
+// is Dead. What members sent about themselves is returned byte for byte, while the
+// group is Stable; what they were given, until they are given anew.
 func (c *Coordinator) DescribeGroups(_ context.Context, _ Client, r *kmsg.DescribeGroupsRequest, done func(*kmsg.DescribeGroupsResponse)) {
 	resp := kmsg.NewPtrDescribeGroupsResponse()
 	resp.Version = r.Version
@@ -70,9 +71,9 @@ func (g *Group) describe(d *kmsg.DescribeGroupsResponseGroup) {
 	for _, m := range g.order {
 		o := kmsg.NewDescribeGroupsResponseGroupMember()
 		o.MemberID, o.InstanceID = m.ID, orNil(m.Instance)
-		o.ClientID, o.ClientHost = m.ClientID, m.ClientHost
+		o.ClientID, o.ClientHost, o.MemberAssignment = m.ClientID, m.ClientHost, m.Assignment
 		if stable {
-			o.ProtocolMetadata, o.MemberAssignment = m.metadata(g.protocol), m.Assignment
+			o.ProtocolMetadata = m.metadata(g.protocol)
 		}
 		d.Members = append(d.Members, o)
 	}
