@@ -67,6 +67,14 @@ func TestCrossFamilies(t *testing.T) {
 			topics[prefix+c] = corpus{i, c}
 		}
 	}
+	for name, c := range topics {
+		if s.Name != "sawlog" {
+			break
+		}
+		if got := storedCodecs(t, s, name); !slices.Equal(got, []string{c.codec}) {
+			t.Errorf("%s is stored with %v", name, got)
+		}
+	}
 	matrix := make([][]string, len(families))
 	for i, f := range families {
 		matrix[i] = make([]string, len(families))

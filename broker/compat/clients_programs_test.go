@@ -7,9 +7,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -33,11 +35,20 @@ const room = "../../bin/compat"
 func foreign(t testing.TB, o peer.Options) *peer.Server {
 	t.Helper()
 	if os.Getenv("SAWLOG_COMPAT_PEER") == "kafka" {
-		o.Args = []string{"group.initial.rebalance.delay.ms=0"}
+		o.Args = append(slices.Clone(o.Args), noDelay+"=0")
 		return peer.Kafka(t, o)
 	}
+	o.Topics = maps.Clone(o.Topics)
+	if o.Topics == nil {
+		o.Topics = map[string]string{}
+	}
+	o.Topics[noDelay] = "0"
 	return peer.Sawlog(t, o)
 }
+
+// noDelay is 0 here, so that a group's first generation is there at once: 3 s a
+// group otherwise.
+const noDelay = "group.initial.rebalance.delay.ms"
 
 // run carries out one verb and gives what it printed.
 func (p program) run(t testing.TB, input []byte, args ...string) []byte {
