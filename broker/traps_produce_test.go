@@ -265,6 +265,38 @@ func TestTraps19To21Idempotence(t *testing.T) {
 	over.send(c, "21 and on from there", 0, 3, 1, nil, 14)
 }
 
+// A producer tells its id and its epoch, or neither (KIP-360).
+func TestHalfAProducerIsRefused(t *testing.T) {
+	c := wireClient(t, brokertest.Start(t, nil))
+	empty := ""
+	for _, tc := range []struct {
+		name  string
+		txn   *string
+		id    int64
+		epoch int16
+		want  int16
+	}{
+		{"neither", nil, -1, -1, 0},
+		{"both", nil, 5, 3, 0},
+		{"an id", nil, 5, -1, kerr.InvalidRequest.Code},
+		{"an epoch", nil, -1, 3, kerr.InvalidRequest.Code},
+		{"an empty transactional id", &empty, -1, -1, kerr.InvalidRequest.Code},
+	} {
+		for version := range int16(6) {
+			r := kmsg.NewPtrInitProducerIDRequest()
+			r.TransactionalID, r.ProducerID, r.ProducerEpoch = tc.txn, tc.id, tc.epoch
+			want := tc.want
+			if version < 3 && tc.txn == nil {
+				want = 0 // those fields came with version 3
+			}
+			got := askAt[*kmsg.InitProducerIDResponse](t, c, version, r)
+			if got.ErrorCode != want || (got.ProducerID >= 0) != (want == 0) || (got.ProducerEpoch == 0) != (want == 0) {
+				t.Errorf("%s, version %d: %+v", tc.name, version, got)
+			}
+		}
+	}
+}
+
 // 22: producers are known over deletions (KAFKA-7190) and restarts, and for a day
 // after their last batch.
 func TestTrap22ProducersAreRemembered(t *testing.T) {
