@@ -79,7 +79,7 @@
 //
 //	partition.metadata   text: "version: 0", "topic_id: <id>", "crc: <8 hex digits, of both lines>"
 //	N.log                batches, as package record draws them, one after the other
-//	N.index              8 bytes an entry:  relative offset i32 │ position i32
+//	N.index              8 bytes an entry:  relative last offset of a batch i32 │ its position i32
 //	N.timeindex         12 bytes an entry:  greatest timestamp so far i64 │ relative offset i32
 //	N.snapshot           producers as of offset N, see below
 //	N.log.P.cut          what recovery cut off at byte P; nothing reads it

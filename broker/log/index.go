@@ -11,7 +11,7 @@ import (
 // index is one sparse index of a segment: entries of a fixed width, written in
 // order and both of whose fields grow. The newest entries wait in memory.
 //
-//	.index      { int32 relative offset, int32 position }
+//	.index      { int32 relative last offset of a batch, int32 its position }
 //	.timeindex  { int64 greatest timestamp so far, int32 relative offset }
 type index struct {
 	slot    slot

@@ -114,7 +114,7 @@ func (s *segment) agreesEntry(e entry) error {
 	err := errIndex
 	if 0 <= e.value && e.value < s.size {
 		err = s.headers(e.value, s.size, func(b header) error {
-			if b.pos == e.value && b.BaseOffset() == s.base+offsets.Offset(e.key) {
+			if b.pos == e.value && b.LastOffset() == s.base+offsets.Offset(e.key) {
 				return io.EOF
 			}
 			return errIndex

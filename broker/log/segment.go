@@ -62,7 +62,7 @@ func (s *segment) mark(b record.Batch, pos int64, interval int) {
 	}
 	if s.sinceMark >= interval {
 		s.index.mu.Lock()
-		s.index.add(entry{int64(b.BaseOffset() - s.base), pos})
+		s.index.add(entry{int64(b.LastOffset() - s.base), pos})
 		s.index.mu.Unlock()
 		s.markTime()
 		s.sinceMark = 0
@@ -113,7 +113,7 @@ func (s *segment) position(at offsets.Offset, limit int64) (pos int64, base offs
 	if indexed && 0 <= e.value && e.value < limit {
 		head, err := scan.header(e.value)
 		switch {
-		case err == nil && head.BaseOffset() == s.base+offsets.Offset(e.key):
+		case err == nil && head.LastOffset() == s.base+offsets.Offset(e.key):
 			pos = e.value
 		case err == nil || errors.Is(err, record.ErrCorrupt):
 			s.suspect("an entry points at no batch")
@@ -132,7 +132,7 @@ func (s *segment) position(at offsets.Offset, limit int64) (pos int64, base offs
 		if err != nil {
 			return 0, 0, false, s.corrupt(pos, err)
 		}
-		if passed.missing(head) && head.BaseOffset() <= at {
+		if passed.missing(head) && head.LastOffset() <= at {
 			s.suspect("an entry is missing")
 		}
 		if head.LastOffset() >= at {
@@ -165,7 +165,7 @@ func (s *segment) cutAt(from, target, limit int64) (cut, first int64, next offse
 	if e, ok, err := s.index.floor(s, target, true); err != nil {
 		return 0, 0, 0, err
 	} else if ok && e.value > pos && e.value < limit {
-		if head, err := scan.header(e.value); err == nil && head.BaseOffset() == s.base+offsets.Offset(e.key) {
+		if head, err := scan.header(e.value); err == nil && head.LastOffset() == s.base+offsets.Offset(e.key) {
 			pos, next = e.value, head.BaseOffset()
 		}
 	}

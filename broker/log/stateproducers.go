@@ -26,8 +26,11 @@ func (p produced) firstSeq() int32 {
 	return int32((int64(p.lastSeq) - int64(p.delta)) & 0x7fffffff)
 }
 
-// noTxn stands where no transaction is open.
-const noTxn = offsets.Offset(-1)
+// noTxn stands where no transaction is open, noCoordinator where none has ended.
+const (
+	noTxn         = offsets.Offset(-1)
+	noCoordinator = int32(-1)
+)
 
 // producer is what a log knows of one producer id. batches[:n] are its last
 // batches of this epoch, oldest first.
@@ -94,7 +97,7 @@ func (ps *producers) apply(b record.Batch, now int64) undo {
 	p := ps.byID[id]
 	back := undo{id: id, known: p != nil}
 	if p == nil {
-		p = &producer{epoch: b.ProducerEpoch(), txnFirst: noTxn}
+		p = &producer{epoch: b.ProducerEpoch(), coordinatorEpoch: noCoordinator, txnFirst: noTxn}
 		if ps.byID == nil {
 			ps.byID = map[int64]*producer{}
 		}
