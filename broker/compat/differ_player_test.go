@@ -75,6 +75,8 @@ func (p *player) step(st *step) {
 	switch st.verb {
 	case "topic":
 		err = p.both(func(s *side) error { return s.makeTopic(st.args[0], st.args[1:]) })
+	case "restart":
+		err = p.restart()
 	case "groups":
 		err = p.both(func(s *side) error { return s.coordinated(st.args) })
 	case "set":
@@ -107,6 +109,23 @@ func (p *player) step(st *step) {
 	if err != nil {
 		p.fatal(st, err)
 	}
+}
+
+// restart stops both brokers and starts them again: what they answer from then
+// on is what they had written.
+func (p *player) restart() error {
+	if !p.script.alone {
+		return errors.New("other scenarios run beside this one")
+	}
+	for i, server := range p.servers {
+		server.Restart()
+		for _, c := range p.sides[i].conns {
+			_ = c.Close() // nobody is there any more
+		}
+		clear(p.sides[i].conns)
+		clear(p.sides[i].pending)
+	}
+	return nil
 }
 
 // both does the same on both sides at once.

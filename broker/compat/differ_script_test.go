@@ -29,6 +29,7 @@ import (
 //	save NAME PATH             keeps a value of the last answer, for ${NAME}
 //	set NAME TEXT              the same for a text
 //	close CONN                 closes a connection, as a client that dies does
+//	restart                    stops both brokers and starts them again; alone only
 //	alone                      (first line) nothing else runs beside this scenario
 //
 // ${NAME} stands for a text, ${NAME+N} for a number plus N; ${v} is the version,
@@ -129,6 +130,8 @@ func parseStep(line int, text string) (step, error) {
 	st := step{line: line, verb: words[0], conn: "main", decode: -1}
 	words = words[1:]
 	switch st.verb {
+	case "restart":
+		return st, nil
 	case "topic", "groups", "save", "await", "close":
 		st.args = words
 		if len(words) == 0 || st.verb == "save" && len(words) != 2 {

@@ -32,7 +32,7 @@ const silence = 3 * time.Second
 const setUp = 90 * time.Second
 
 // quick is how long any other answer may take; one that takes longer is none.
-const quick = 5 * time.Second
+const quick = 10 * time.Second
 
 // slow are the requests that wait for others, or for their own time.
 var slow = map[kmsg.Key]bool{kmsg.JoinGroup: true, kmsg.SyncGroup: true, kmsg.Fetch: true, kmsg.CreateTopics: true, kmsg.DeleteTopics: true}

@@ -44,8 +44,9 @@ type Server struct {
 	child *child
 }
 
-// patience is how long a server may take to answer or to stop.
-const patience = 60 * time.Second
+// patience is how long a server may take to answer or to stop. A JVM that gets a
+// tenth of a core needs minutes.
+const patience = 3 * time.Minute
 
 // start runs the server and returns when it takes requests.
 func (s *Server) start() {
