@@ -24,8 +24,9 @@ func client(t testing.TB, addr string, opts ...kgo.Opt) *kgo.Client {
 }
 
 // kgoProduce produces records of static values, idempotently and with acks=all
-// as kgo does by default, until the context ends or the volume of a run is
-// reached; it returns how many were acknowledged.
+// as kgo does by default, until the volume of a run is reached, or the context
+// ends and an eighth of it is: of less, what a client costs to begin with would
+// be a part that shows. It returns how many were acknowledged.
 func kgoProduce(ctx context.Context, t testing.TB, addr, topic, codec string, size int) int64 {
 	t.Helper()
 	c := client(t, addr, kgo.DefaultProduceTopic(topic), kgo.ProducerBatchCompression(compressions[codec]),
@@ -41,7 +42,7 @@ func kgoProduce(ctx context.Context, t testing.TB, addr, topic, codec string, si
 		acks.Add(1)
 	}
 	background := context.Background()
-	for i := 0; i%256 != 0 || ctx.Err() == nil && i*size < *volume; i++ {
+	for i := 0; i%256 != 0 || i*size < *volume && (ctx.Err() == nil || i*size < *volume/8); i++ {
 		c.Produce(background, &kgo.Record{Value: lines[i%len(lines)]}, promise)
 	}
 	flushing, cancel := context.WithTimeout(background, time.Minute)
@@ -55,24 +56,32 @@ func kgoProduce(ctx context.Context, t testing.TB, addr, topic, codec string, si
 	return acks.Load()
 }
 
-// kgoFetch reads all records there are once and returns how many came.
-func kgoFetch(t testing.TB, addr, topic string, partitions int32, there int64) int64 {
+// kgoFetch reads all records there are, again and again, until the context ends,
+// at least once, and returns how many came.
+func kgoFetch(ctx context.Context, t testing.TB, addr, topic string, partitions int32, there int64) int64 {
 	t.Helper()
-	from := map[int32]kgo.Offset{}
+	start := map[string]map[int32]kgo.Offset{topic: {}}
 	for p := range partitions {
-		from[p] = kgo.NewOffset().AtStart()
+		start[topic][p] = kgo.NewOffset().AtStart()
 	}
-	c := client(t, addr, kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{topic: from}))
+	c := client(t, addr, kgo.ConsumePartitions(start))
 	defer c.Close()
-	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+	limit, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()
-	var got int64
-	for got < there {
-		fetched := c.PollFetches(ctx)
-		if err := fetched.Err(); err != nil {
-			t.Fatalf("kgo from %s: %v", addr, err)
+	var all int64
+	for {
+		for got := int64(0); got < there; {
+			fetched := c.PollFetches(limit)
+			if err := fetched.Err(); err != nil {
+				t.Fatalf("kgo from %s: %v", addr, err)
+			}
+			got += int64(fetched.NumRecords())
 		}
-		got += int64(fetched.NumRecords())
+		all += there
+		if ctx.Err() != nil {
+			return all
+		}
+		c.RemoveConsumePartitions(map[string][]int32{topic: indexes(partitions)})
+		c.AddConsumePartitions(start)
 	}
-	return got
 }

@@ -74,11 +74,11 @@ func (s *target) cell(t testing.TB, l load, topic string, d time.Duration) (prod
 		return records * int64(l.Size)
 	})
 	fetch = s.measure(t, func() int64 {
-		if l.Driver == "kgo" {
-			return kgoFetch(t, s.Addr, topic, l.Partitions, records) * int64(l.Size)
-		}
 		ctx, cancel := context.WithTimeout(context.Background(), d)
 		defer cancel()
+		if l.Driver == "kgo" {
+			return kgoFetch(ctx, t, s.Addr, topic, l.Partitions, records) * int64(l.Size)
+		}
 		return replayFetch(ctx, t, s.Addr, topic, l.Partitions, records) * int64(l.Size)
 	})
 	return produce, fetch

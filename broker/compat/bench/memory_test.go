@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"context"
 	"net/http"
 	"sync"
 	"testing"
@@ -46,24 +47,22 @@ func (b *bench) catchUp(t *testing.T) {
 		topic := b.topic()
 		s.create(t, topic, l.Partitions, l.configs())
 		p := produceFrame(t, topic, indexes(l.Partitions), l.Size, l.Codec, time.Now().UnixMilli())
-		times := int64(*volume / p.bytes)
-		if *rounds == 0 {
-			times /= 8
-		}
-		there := replayProduce(t.Context(), t, s.Addr, p.frame, conns, times) * int64(p.records)
+		there := replayProduce(t.Context(), t, s.Addr, p.frame, conns, int64(*volume/p.bytes)) * int64(p.records)
+		over, cancel := context.WithCancel(t.Context())
+		cancel() // each reads it once
 		var wg sync.WaitGroup
 		done := make(chan struct{})
 		for range consumers {
-			wg.Go(func() { kgoFetch(t, s.Addr, topic, l.Partitions, there) })
+			wg.Go(func() { kgoFetch(over, t, s.Addr, topic, l.Partitions, there) })
 		}
 		go func() {
 			wg.Wait()
 			close(done)
 		}()
-		for over := false; !over; {
+		for reading := true; reading; {
 			select {
 			case <-done:
-				over = true
+				reading = false
 			case <-time.After(20 * time.Millisecond): // another process acts
 			}
 			u := s.Usage()

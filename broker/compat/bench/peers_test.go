@@ -95,6 +95,7 @@ func TestPeers(t *testing.T) {
 		}
 	}
 	if *rounds == 0 {
+		*volume /= 16
 		// One of each driver, codec and size is enough to see that it works.
 		b.loads = []load{{"kgo", 100, "zstd", 16, "never"}, {"replay", 1024, "none", 1, "default"}}
 	}
@@ -107,6 +108,7 @@ func TestPeers(t *testing.T) {
 		b.results.Peer = "Apache Kafka of testdata/java/pom.xml, KRaft, one node, heap 1g"
 	}
 	b.sawlog = start(t, peer.Sawlog, peer.Options{Binary: *ours})
+	defer b.report(t) // what there is, also when something fails
 	b.remember(t, "idle, new")
 	b.warmUp(t)
 	for part := range strings.SplitSeq(*parts, ",") {
@@ -126,17 +128,6 @@ func TestPeers(t *testing.T) {
 			t.Fatalf("no part %q", part)
 		}
 	}
-	text := b.results.table()
-	t.Logf("\n%s", text)
-	if *outFile != "" {
-		data, err := json.MarshalIndent(b.results, "", " ")
-		if err == nil {
-			err = os.WriteFile(*outFile, append(data, '\n'), 0o644)
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
 }
 
 // bench is one run of TestPeers.
@@ -147,6 +138,30 @@ type bench struct {
 	loads         []load
 	results       results
 	topics        int
+}
+
+// report prints the table and writes the figures.
+func (b *bench) report(t *testing.T) {
+	t.Helper()
+	for _, r := range b.results.Rows {
+		var cpu, rate []float64
+		for _, p := range r.Pairs {
+			cpu = append(cpu, p.Sawlog.cpuPerGB()/p.Kafka.cpuPerGB())
+			rate = append(rate, p.Sawlog.mbPerS()/p.Kafka.mbPerS())
+		}
+		r.CPU, r.Rate = spreadOf(cpu), spreadOf(rate)
+	}
+	t.Logf("\n%s", b.results.table())
+	if *outFile == "" {
+		return
+	}
+	data, err := json.MarshalIndent(b.results, "", " ")
+	if err == nil {
+		err = os.WriteFile(*outFile, append(data, '\n'), 0o644)
+	}
+	if err != nil {
+		t.Error(err)
+	}
 }
 
 // topic is a name that was not used before.
@@ -206,14 +221,6 @@ func (b *bench) pairs(t *testing.T) {
 			b.results.Rows[2*i].Pairs = append(b.results.Rows[2*i].Pairs, produce)
 			b.results.Rows[2*i+1].Pairs = append(b.results.Rows[2*i+1].Pairs, fetch)
 		}
-	}
-	for _, r := range b.results.Rows {
-		var cpu, rate []float64
-		for _, p := range r.Pairs {
-			cpu = append(cpu, p.Sawlog.cpuPerGB()/p.Kafka.cpuPerGB())
-			rate = append(rate, p.Sawlog.mbPerS()/p.Kafka.mbPerS())
-		}
-		r.CPU, r.Rate = spreadOf(cpu), spreadOf(rate)
 	}
 }
 

@@ -25,6 +25,10 @@ type target struct {
 	admin *kgo.Client
 }
 
+// patience is how long an admin request may take: on a busy disk a sync waits for
+// all that others wrote.
+const patience = 2 * time.Minute
+
 // cores of the brokers and of the client; where there is only one, nothing is
 // pinned.
 const (
@@ -58,14 +62,14 @@ func start(t testing.TB, run func(testing.TB, peer.Options) *peer.Server, o peer
 	pin(t, brokerCore)
 	s := run(t, o)
 	pin(t, clientCore)
-	return &target{Server: s, admin: client(t, s.Addr)}
+	return &target{Server: s, admin: client(t, s.Addr, kgo.RequestTimeoutOverhead(patience))}
 }
 
 // create makes a topic.
 func (s *target) create(t testing.TB, topic string, partitions int32, configs map[string]string) {
 	t.Helper()
 	r := kmsg.NewPtrCreateTopicsRequest()
-	r.TimeoutMillis = 30000
+	r.TimeoutMillis = int32(patience.Milliseconds())
 	rt := kmsg.NewCreateTopicsRequestTopic()
 	rt.Topic, rt.NumPartitions, rt.ReplicationFactor = topic, partitions, 1
 	for name, value := range configs {
@@ -74,7 +78,7 @@ func (s *target) create(t testing.TB, topic string, partitions int32, configs ma
 		rt.Configs = append(rt.Configs, c)
 	}
 	r.Topics = append(r.Topics, rt)
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 2*patience)
 	defer cancel()
 	reply, err := r.RequestWith(ctx, s.admin)
 	if err == nil {
@@ -130,12 +134,12 @@ func (s *target) wait(ctx context.Context, t testing.TB, topic string, partition
 func (s *target) remove(t testing.TB, topic string) {
 	t.Helper()
 	r := kmsg.NewPtrDeleteTopicsRequest()
-	r.TimeoutMillis = 30000
+	r.TimeoutMillis = int32(patience.Milliseconds())
 	r.TopicNames = []string{topic}
 	rt := kmsg.NewDeleteTopicsRequestTopic()
 	rt.Topic = &topic
 	r.Topics = append(r.Topics, rt)
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 2*patience)
 	defer cancel()
 	reply, err := r.RequestWith(ctx, s.admin)
 	if err == nil {
