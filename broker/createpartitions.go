@@ -53,6 +53,9 @@ func (b *Broker) growTopic(ctx context.Context, ask *kmsg.CreatePartitionsReques
 		return refuse(kerr.InvalidRequest, "%s is the broker's own", ask.Topic)
 	}
 	var assignment [][]offsets.BrokerID
+	if ask.Assignment != nil { // an empty one is wrong, as in Kafka
+		assignment = [][]offsets.BrokerID{}
+	}
 	for _, a := range ask.Assignment {
 		assignment = append(assignment, brokerIDs(a.Replicas))
 	}
