@@ -6,6 +6,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"sawlog/offsets"
 )
 
 // Compaction of the logs with cleanup.policy=compact, one at a time in one
@@ -155,16 +157,27 @@ func (c *cleaner) clean(job *cleanJob, now int64) error {
 		c.bad[p.reading] = true
 	}
 	if err == nil {
-		err = c.disk.cleaned.set(l.key(), p.rules.end, c.disk.Logs())
-		if err != nil {
-			err = l.full(err)
-		}
+		err = c.reached(job, p.rules.end)
 	}
 	if err != nil {
 		return l.wrap("compact", err)
 	}
 	c.disk.config.Logger.Info("a log is compacted", "log", l.tp, "from", job.first, "to", p.rules.end,
 		"keys", c.latest.entries, "kept", p.kept, "removed", p.removed, "read", p.read, "written", p.written)
+	return nil
+}
+
+// reached notes how far a log is compacted, unless it was truncated meanwhile.
+func (c *cleaner) reached(job *cleanJob, to offsets.Offset) error {
+	logs := c.disk.Logs()
+	job.log.flushMu.Lock()
+	defer job.log.flushMu.Unlock()
+	if job.log.look().gen != job.gen {
+		return errGone
+	}
+	if err := c.disk.cleaned.set(job.log.key(), to, logs); err != nil {
+		return job.log.full(err)
+	}
 	return nil
 }
 

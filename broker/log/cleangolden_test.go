@@ -109,6 +109,41 @@ func TestCleanPoints(t *testing.T) {
 	}
 }
 
+// TestCleanTruncatedMeanwhile: what a run has read is of no use once the log was
+// truncated, be its segments the same.
+func TestCleanTruncatedMeanwhile(t *testing.T) {
+	_, d, l := onMem(t, compacted())
+	for range 2 {
+		for i := range 10 {
+			appendOne(t, l, keyed(t, record.None, put(fmt.Sprint("k", i), fmt.Sprint(l.End()))))
+		}
+		roll(t, l)
+	}
+	c := compacted()
+	job, err := d.cleaner.look(l, &c, testNow)
+	must(t, err)
+	if len(job.segments) != 2 || job.end != 20 {
+		t.Fatalf("job %+v", job)
+	}
+	must(t, l.Truncate(15))
+	for i := range 5 {
+		appendOne(t, l, keyed(t, record.None, put(fmt.Sprint("new", i), "1")))
+	}
+	roll(t, l)
+	want := lines(t, l)
+	if err := d.cleaner.clean(job, testNow); !errors.Is(err, errGone) {
+		t.Errorf("compacted what was truncated: %v", err)
+	}
+	if at, ok := d.cleaned.get(l.key()); ok {
+		t.Errorf("compacted to %d", at)
+	}
+	wantLines(t, l, want)
+	clean(d, 0)
+	wantLines(t, l, "5 k5=5, 6 k6=6, 7 k7=7, 8 k8=8, 9 k9=9, 10 k0=10, 11 k1=11, 12 k2=12, 13 k3=13, 14 k4=14, "+
+		"15 new0=1, 16 new1=1, 17 new2=1, 18 new3=1, 19 new4=1")
+	must(t, d.Close())
+}
+
 // TestCleanTruncated: a log that was cut below its point is dirty from there on,
 // also after a power cut, and so is a partition that was made again.
 func TestCleanTruncated(t *testing.T) {

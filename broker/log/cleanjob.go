@@ -16,6 +16,7 @@ type cleanJob struct {
 	clean    int64          // bytes of segments without dirty records
 	dirty    int64          // bytes of the others
 	due      bool           // records wait longer than max.compaction.lag.ms
+	gen      uint32         // of the view: when it has changed, so may have the segments
 }
 
 // ratio is how dirty the log is.
@@ -54,7 +55,7 @@ func (c *cleaner) look(l *Log, config *Config, now int64) (*cleanJob, error) {
 			bound = min(bound, s.base)
 		}
 	}
-	job := &cleanJob{log: l, first: v.start}
+	job := &cleanJob{log: l, first: v.start, gen: v.gen}
 	if at, ok := c.disk.cleaned.get(l.key()); ok && at > v.start {
 		job.first = at
 		if at > v.end { // nothing of what was compacted is left

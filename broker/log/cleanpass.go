@@ -222,7 +222,7 @@ func (p *pass) replace(group [2]int) error {
 	if err == nil && (w.changed || len(old) > 1) {
 		taken := false
 		if err = w.finish(); err == nil {
-			taken, err = p.log.swap(old, w.fresh, end)
+			taken, err = p.log.swap(old, w.fresh, end, &p.job.gen)
 		}
 		if taken {
 			w.fresh.settled()

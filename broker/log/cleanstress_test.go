@@ -89,14 +89,18 @@ func TestCleanStress(t *testing.T) {
 func readThrough(t *testing.T, l *Log) {
 	end := l.End()
 	for at := l.Start(); at < end; {
-		b, err := l.ReadBytes(at, 900, end)
+		now := l.End()
+		b, err := l.ReadBytes(at, 900, now)
 		var gone *ErrOffsetOutOfRange
 		if errors.As(err, &gone) {
 			at = gone.Start
 			continue
 		}
+		if err == nil && len(b) == 0 && l.End() > now {
+			continue // all below now was compacted meanwhile, by what came after it
+		}
 		if err != nil || len(b) == 0 {
-			t.Errorf("read at %d of %d: %d bytes, %v", at, end, len(b), err)
+			t.Errorf("read at %d of %d: %d bytes, %v", at, now, len(b), err)
 			return
 		}
 		for len(b) > 0 {

@@ -100,12 +100,12 @@ func (s *segment) unstage() error {
 }
 
 // swap puts a staged segment in the place of old ones that end at next. It
-// changes nothing when they are no longer all there; taken tells that readers
-// have it.
-func (l *Log) swap(old []*segment, fresh *segment, next offsets.Offset) (taken bool, err error) {
+// changes nothing when they are no longer all there as they were when the view
+// had that gen, which then counts the swap; taken tells that readers have it.
+func (l *Log) swap(old []*segment, fresh *segment, next offsets.Offset, gen *uint32) (taken bool, err error) {
 	l.flushMu.Lock() // nothing is truncated, deleted or synced meanwhile
 	defer l.flushMu.Unlock()
-	if err := l.swappable(old); err != nil {
+	if err := l.swappable(old, *gen); err != nil {
 		return false, err
 	}
 	fs := l.disk.fs
@@ -117,7 +117,7 @@ func (l *Log) swap(old []*segment, fresh *segment, next offsets.Offset) (taken b
 		return false, l.broken("compact", err)
 	}
 	fresh.nameSynced, fresh.indexDone = true, true
-	l.exchange(old, fresh)
+	*gen = l.exchange(old, fresh)
 	for _, s := range old {
 		s.doom()
 	}
@@ -150,7 +150,7 @@ func (l *Log) rename(old []*segment, fresh *segment, next offsets.Offset) error 
 }
 
 // swappable tells whether the log still is as it was read.
-func (l *Log) swappable(old []*segment) error {
+func (l *Log) swappable(old []*segment, gen uint32) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if err := l.writable(); err != nil {
@@ -158,7 +158,7 @@ func (l *Log) swappable(old []*segment) error {
 	}
 	v := &l.view
 	i := slices.Index(v.segments, old[0])
-	if i < 0 || i+len(old) >= len(v.segments) || !slices.Equal(v.segments[i:i+len(old)], old) || !l.config.Load().Compact {
+	if v.gen != gen || i < 0 || i+len(old) >= len(v.segments) || !slices.Equal(v.segments[i:i+len(old)], old) || !l.config.Load().Compact {
 		return errGone
 	}
 	for _, d := range v.damaged {
@@ -169,8 +169,8 @@ func (l *Log) swappable(old []*segment) error {
 	return nil
 }
 
-// exchange has readers use the new segment.
-func (l *Log) exchange(old []*segment, fresh *segment) {
+// exchange has readers use the new segment, and returns the gen after that.
+func (l *Log) exchange(old []*segment, fresh *segment) uint32 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	i := slices.Index(l.view.segments, old[0])
@@ -181,6 +181,7 @@ func (l *Log) exchange(old []*segment, fresh *segment) {
 		v.gen++
 		l.hint = [hints]hint{}
 	})
+	return l.view.gen
 }
 
 // removeSwapped removes the files whose place the segment at base has taken,

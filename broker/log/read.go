@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 
 	"sawlog/broker/record"
 	"sawlog/broker/vfs"
@@ -184,6 +185,9 @@ func (l *Log) discover(err error, s *segment, limit int64, at, end offsets.Offse
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if !slices.Contains(l.view.segments, s) {
+		return errGone // compacted or deleted meanwhile
+	}
 	known := false
 	for _, have := range l.view.damaged {
 		known = known || have.segment == d.segment && have.pos == d.pos
