@@ -16,8 +16,9 @@ import (
 type ReadResult struct {
 	Regions []vfs.Region
 	Bytes   int
-	// First is the base offset of the first batch, Next the offset after the
-	// last one; both are the asked offset when there is nothing.
+	// First is the base offset of the first batch, or the asked one where
+	// compaction left a hole between, Next the offset after the last batch; both
+	// are the asked offset when there is nothing.
 	First, Next offsets.Offset
 }
 
