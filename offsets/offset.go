@@ -9,6 +9,7 @@ import (
 	"encoding/base64"
 	"encoding/hex"
 	"fmt"
+	"log/slog"
 	"strconv"
 )
 
@@ -75,6 +76,9 @@ type TopicPartition struct {
 func (tp TopicPartition) String() string {
 	return tp.Topic + "/" + strconv.Itoa(int(tp.Partition))
 }
+
+// LogValue prints the same into logs.
+func (tp TopicPartition) LogValue() slog.Value { return slog.StringValue(tp.String()) }
 
 // Compare orders by topic, then partition.
 func (tp TopicPartition) Compare(other TopicPartition) int {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	bolt "go.etcd.io/bbolt"
+	berrors "go.etcd.io/bbolt/errors"
 )
 
 // ErrDamaged tells that a store's file is not whole.
@@ -24,6 +25,9 @@ func DumpStore(path string, fn func(line []slog.Attr) error) error {
 		return fmt.Errorf("%s: %w: %w", path, ErrDamaged, err)
 	}
 	db, err := bolt.Open(path, 0o600, &bolt.Options{ReadOnly: true, Timeout: time.Second})
+	if errors.Is(err, berrors.ErrTimeout) {
+		return fmt.Errorf("%s: it is in use: stop the server, or look at a copy of the file", path)
+	}
 	if err != nil {
 		return fmt.Errorf("%s: %w", path, err)
 	}

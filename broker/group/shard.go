@@ -154,7 +154,7 @@ func (s *shard) load() error {
 	}
 	s.role = ready
 	s.co.metrics.loads.Add(1)
-	s.co.config.Logger.Info("group coordinator ready", "partition", s.partition, "epoch", s.epoch, "groups", len(rows))
+	s.co.config.Logger.Debug("group coordinator ready", "partition", s.partition, "epoch", s.epoch, "groups", len(rows))
 	return nil
 }
 

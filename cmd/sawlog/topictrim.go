@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"sawlog/cmd/sawlog/output"
@@ -113,6 +114,10 @@ func (k *kafka) deleteRecords(ctx context.Context, topic string, to []trimmed) (
 		}
 		for _, t := range shard.Resp.(*kmsg.DeleteRecordsResponse).Topics {
 			for _, p := range t.Partitions {
+				if p.ErrorCode == kerr.PolicyViolation.Code {
+					return nil, output.Errorf(output.Usage, "%s is compacted: its old records are removed by key, not by offset", t.Topic).
+						WithHint("sawlog topic alter %s --config cleanup.policy=compact,delete allows both", t.Topic)
+				}
 				if err := kafkaCode(fmt.Sprintf("records of %s/%d", t.Topic, p.Partition), p.ErrorCode, nil); err != nil {
 					return nil, err
 				}
