@@ -35,7 +35,9 @@ func (b *Broker) deleteRecords(r *kmsg.DeleteRecordsRequest) kmsg.Response {
 			part.ErrorCode = codeOf(err)
 			out.Partitions = append(out.Partitions, part)
 		}
-		m.Topics = append(m.Topics, out)
+		if len(r.Topics[i].Partitions) > 0 { // topics of none aren't answered, as in Kafka
+			m.Topics = append(m.Topics, out)
+		}
 	}
 	return m
 }

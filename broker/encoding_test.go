@@ -317,7 +317,7 @@ func TestProduceIsKafkas(t *testing.T) {
 				rt.Topic, rt.TopicID = "the-name-of-a-topic"[:rnd.IntN(19)], [16]byte{byte(rnd.Int())}
 				wt := kmsg.NewProduceResponseTopic()
 				wt.Topic, wt.TopicID = rt.Topic, rt.TopicID
-				for range rnd.IntN(4) {
+				for range 1 + rnd.IntN(3) {
 					rp := kmsg.NewProduceRequestTopicPartition()
 					rp.Partition, rp.Records = rnd.Int32(), make([]byte, rnd.IntN(300))
 					rt.Partitions = append(rt.Partitions, rp)

@@ -56,7 +56,9 @@ func (b *Broker) listOffsets(r *kmsg.ListOffsetsRequest) kmsg.Response {
 			}
 			out.Partitions = append(out.Partitions, part)
 		}
-		m.Topics = append(m.Topics, out)
+		if len(r.Topics[i].Partitions) > 0 { // topics of none aren't answered, as in Kafka
+			m.Topics = append(m.Topics, out)
+		}
 	}
 	return m
 }

@@ -145,6 +145,10 @@ func (st *produceState) validate(c *topicConfig, part *producedPartition, now in
 		return nil, err
 	}
 	switch {
+	case batch.BaseOffset() != 0: // the broker's to give, and Kafka refuses it
+		return nil, fmt.Errorf("%w: base offset %d, it has to be 0", record.ErrInvalid, batch.BaseOffset())
+	case rules.LogAppendTime && batch.LogAppendTime():
+		return nil, fmt.Errorf("%w: the append time is the broker's to set", record.ErrTimestamp)
 	case batch.IsTransactional():
 		return nil, kerr.TransactionalIDAuthorizationFailed
 	case batch.Codec() == record.Zstd && st.version < 7:
@@ -205,7 +209,7 @@ func (st *produceState) refuse(part *producedPartition, err error) {
 	part.base, part.appended, part.logStart, part.waits = -1, -1, -1, false
 	text := err.Error()
 	part.text = &text
-	if part.replica != nil && (errors.Is(err, record.ErrInvalid) || errors.Is(err, record.ErrTimestamp)) {
+	if part.replica != nil && (errors.Is(err, record.ErrInvalid) || errors.Is(err, record.ErrTimestamp) || outOfSequence(part.code)) {
 		part.logStart = int64(part.replica.Log().Start())
 	}
 	if errors.As(err, &part.wrong) && part.wrong.Kind != record.ErrInvalid {
@@ -214,6 +218,11 @@ func (st *produceState) refuse(part *producedPartition, err error) {
 	if part.code == kerr.KafkaStorageError.Code {
 		st.broker.config.Logger.Error("append", "error", err, "partition", part.index)
 	}
+}
+
+// outOfSequence are the codes for a producer's order (KIP-98).
+func outOfSequence(code int16) bool {
+	return code == kerr.OutOfOrderSequenceNumber.Code || code == kerr.InvalidProducerEpoch.Code
 }
 
 // silent ends a request that gets no reply.

@@ -141,15 +141,21 @@ func (st *produceState) free() {
 // encode writes the reply.
 func (st *produceState) encode() *wire.Response {
 	flexible := st.version >= produceFlexible
-	room := 64
+	room, topics := 64, 0
 	for i := range st.topics {
-		room += 64 + len(st.topics[i].name) + 64*len(st.topics[i].parts)
+		if n := len(st.topics[i].parts); n > 0 {
+			topics++
+			room += 64 + len(st.topics[i].name) + 64*n
+		}
 	}
 	r := st.exchange.NewResponse(room)
-	dst := appendArrayLen(r.Buf, len(st.topics), flexible)
+	dst := appendArrayLen(r.Buf, topics, flexible)
 	leaders := false
 	for i := range st.topics {
 		t := &st.topics[i]
+		if len(t.parts) == 0 { // as in Kafka
+			continue
+		}
 		if st.version >= produceIDs {
 			dst = kbin.AppendUuid(dst, t.id)
 		} else {

@@ -136,16 +136,23 @@ func TestTrap16Validation(t *testing.T) {
 	}
 }
 
-// 17: base offset and leader epoch of what is sent mean nothing.
+// 17: the leader epoch of what is sent means nothing; the base offset has to be 0
+// (Apache Kafka 4.4, UnifiedLog: "the base offset … should be 0").
 func TestTrap17OffsetsAreOverwritten(t *testing.T) {
 	c := wireClient(t, brokertest.Start(t, nil))
 	createTopic(t, c, "t", 1)
 	for i, epoch := range []int32{-1, 0, 77, math.MaxInt32} {
 		b := batchOf(t, record.None, now(), "x")
-		binary.BigEndian.PutUint64(b, uint64(1000*i))
 		binary.BigEndian.PutUint32(b[12:], uint32(epoch))
 		if got := put(t, c, "t", b); got.ErrorCode != 0 || got.BaseOffset != int64(i) {
 			t.Errorf("epoch %d: code %d at %d", epoch, got.ErrorCode, got.BaseOffset)
+		}
+	}
+	for _, base := range []int64{1, -1, math.MaxInt64} {
+		b := batchOf(t, record.None, now(), "x")
+		binary.BigEndian.PutUint64(b, uint64(base))
+		if got := put(t, c, "t", b); got.ErrorCode != kerr.InvalidRecord.Code || got.LogStartOffset != 0 {
+			t.Errorf("base offset %d: %+v", base, got)
 		}
 	}
 	want := listed(t, c, "t", -1).LeaderEpoch
