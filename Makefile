@@ -96,7 +96,7 @@ compat: bin/sawlog
 
 # Paired runs against Apache Kafka on this machine; takes about 20 minutes.
 bench-peers: bin/sawlog
-	go test -count=1 -timeout 3h -v -run TestPeers ./broker/compat/bench
+	go test -count=1 -timeout 3h -v -run TestPeers ./broker/compat/bench -rounds 6 -seconds 1200ms -out $(CURDIR)/bin/bench-peers.json
 
 bench:
 	go test -run '^$$' -bench . -benchmem -count=5 ./...
