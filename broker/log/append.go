@@ -355,7 +355,7 @@ func (l *Log) roll() error {
 	if err := f.Truncate(0); err != nil { // a file of that name is left over
 		return l.full(err)
 	}
-	segments := append(l.view.segments[:len(l.view.segments):len(l.view.segments)], s)
+	segments := append(l.view.segments, s) // nobody has looked beyond the old length
 	l.publish(func(v *view) { v.segments, v.size = segments, 0 })
 	l.disk.flusher.soon(l)
 	return nil

@@ -62,7 +62,7 @@ type hint struct {
 
 // view is what readers see: taken in one piece, it is consistent.
 type view struct {
-	segments []*segment // replaced whole, never changed
+	segments []*segment // appended to, or replaced whole; never changed
 	start    offsets.Offset
 	end      offsets.Offset
 	size     int64 // bytes of the active segment

@@ -1,12 +1,8 @@
 package log
 
 import (
-	"bufio"
 	"fmt"
-	"os"
-	"os/exec"
 	"runtime"
-	"strconv"
 	"testing"
 
 	"sawlog/broker/record"
@@ -96,72 +92,6 @@ func TestAllocations(t *testing.T) {
 		t.Errorf("read allocates %.1f times", got)
 	}
 	must(t, d.Close())
-}
-
-// killEnv tells the test binary to be the process that gets killed.
-const killEnv = "SAWLOG_LOG_KILL_DIR"
-
-// TestKill9 kills a writing process on real files, many times, and finds all
-// that it acknowledged.
-func TestKill9(t *testing.T) {
-	if dir := os.Getenv(killEnv); dir != "" {
-		writeUntilKilled(t, dir)
-		return
-	}
-	dir := t.TempDir()
-	acked := 0
-	for round := range 5 {
-		cmd := exec.Command(os.Args[0], "-test.run=^TestKill9$")
-		cmd.Env = append(os.Environ(), killEnv+"="+dir)
-		out, err := cmd.StdoutPipe()
-		must(t, err)
-		must(t, cmd.Start())
-		lines := bufio.NewScanner(out)
-		for n := 0; n < 100+37*round && lines.Scan(); n++ {
-			end, err := strconv.Atoi(lines.Text())
-			if err != nil {
-				t.Fatalf("round %d: the writer says %q", round, lines.Text())
-			}
-			acked = end
-		}
-		must(t, cmd.Process.Kill())
-		for lines.Scan() { // what it acknowledged before the signal came
-			if end, err := strconv.Atoi(lines.Text()); err == nil {
-				acked = end
-			}
-		}
-		if err := cmd.Wait(); err == nil {
-			t.Fatal("the writer was not killed")
-		}
-		d, err := OpenDisk(vfs.OS, dir, DiskConfig{})
-		must(t, err)
-		l, ok := d.Log(testTP, testID)
-		if !ok || int(l.End()) < acked || !d.SameBoot() && kernelBootID() != "" {
-			t.Fatalf("round %d: found %v, end %d, acknowledged %d, same boot %v", round, ok, l.End(), acked, d.SameBoot())
-		}
-		values, rerr := readAll(t, l, 0)
-		must(t, rerr)
-		wantValues(t, values, 0, int(l.End()))
-		l.disk.failed.Store(true) // leave without the mark of a clean stop
-		_ = d.Close()             // says so
-	}
-	t.Logf("%d records acknowledged", acked)
-}
-
-func writeUntilKilled(t *testing.T, dir string) {
-	d, err := OpenDisk(vfs.OS, dir, DiskConfig{})
-	must(t, err)
-	c := small()
-	c.SegmentBytes = 20_000
-	l, err := d.Create(testTP, testID, c)
-	must(t, err)
-	l.SetConfig(c)
-	for {
-		fill(t, l, int(l.End())+5)
-		if _, err := fmt.Println(int64(l.End())); err != nil {
-			return
-		}
-	}
 }
 
 func BenchmarkAppend(b *testing.B) {

@@ -108,6 +108,15 @@ func (s *scanner) batch(pos int64) (record.Batch, error) {
 	return record.Batch(b), err
 }
 
+// whole tells whether the batch at pos is there, and its CRC right.
+func (s *scanner) whole(pos int64) error {
+	b, err := s.batch(pos)
+	if err != nil {
+		return err
+	}
+	return b.CheckCRC()
+}
+
 // resync looks for the next whole batch after the bad one at pos whose offsets
 // are not below floor.
 //

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io"
 	"os"
+	"slices"
 	"sync/atomic"
 
 	"sawlog/broker/record"
@@ -94,7 +95,9 @@ func (s *segment) writeIndexes(sync bool) error {
 
 // position finds the batch that holds offset at, or the first one after it:
 // its position and base offset. At the end of the segment it returns limit and
-// found false. Damage the log knows of is stepped over.
+// found false. Damage the log knows of is stepped over. A batch in whose middle
+// the offset lies must be whole: else its last offset may be wrong, and whoever
+// steps over its records one by one would be led astray.
 func (s *segment) position(at offsets.Offset, limit int64) (pos int64, base offsets.Offset, found bool, err error) {
 	var e entry
 	indexed := false
@@ -136,10 +139,34 @@ func (s *segment) position(at offsets.Offset, limit int64) (pos int64, base offs
 			s.suspect("an entry is missing")
 		}
 		if head.LastOffset() >= at {
-			return pos, head.BaseOffset(), true, nil
+			base := head.BaseOffset()
+			switch {
+			case at > base:
+				err = scan.whole(pos)
+			case at < base && at > s.base:
+				err = s.jumps(scan, pos, head)
+			}
+			return pos, base, true, s.corrupt(pos, err)
 		}
 		pos += int64(head.Size())
 	}
+}
+
+// jumps tells whether the offsets of a batch behind a gap fit what follows it:
+// no CRC is over the offset of a batch.
+func (s *segment) jumps(scan *scanner, pos int64, head record.Batch) error {
+	last := head.LastOffset()
+	follow, err := scan.header(pos + int64(head.Size()))
+	switch {
+	case err == nil && follow.BaseOffset() <= last:
+		return errBackward
+	case errors.Is(err, io.EOF):
+		v := s.log.look()
+		if i := slices.Index(v.segments, s); i >= 0 && last >= v.endOf(i) {
+			return errBackward
+		}
+	}
+	return nil // what follows is judged when it is read
 }
 
 // cutAt finds the end of the last whole batch that ends at or before target,
