@@ -124,6 +124,7 @@ func (b *Broker) fixedSettings() []fixedSetting {
 		{"delete.topic.enable", "true", standard, kmsg.ConfigTypeBoolean, "Whether topics can be deleted."},
 		{"group.coordinator.rebalance.protocols", "classic", standard, kmsg.ConfigTypeList, "Kinds of groups."},
 		{"listeners", clientListener + "://" + b.bound, static, kmsg.ConfigTypeList, "Where the broker listens."},
+		{"log.cleaner.backoff.ms", strconv.FormatInt(tickEvery.Milliseconds(), 10), standard, kmsg.ConfigTypeLong, "How often logs are looked through for what is to be compacted."},
 		{"log.cleaner.enable", "true", standard, kmsg.ConfigTypeBoolean, "Whether logs are compacted."},
 		{"log.cleaner.threads", "1", standard, kmsg.ConfigTypeInt, "Logs compacted at a time."},
 		{"log.dirs", b.dataDirectory(), static, kmsg.ConfigTypeList, "The data directory."},

@@ -134,7 +134,7 @@ func TestCleanTransactionsRandom(t *testing.T) {
 				case 1:
 					clean(d, int64(i)*100)
 				case 2:
-					if rnd.IntN(4) == 0 {
+					if l.End() > 0 && rnd.IntN(4) == 0 {
 						must(t, l.Flush())
 						fs = fs.CrashClone(rnd)
 						d, l = reopen(t, fs)
