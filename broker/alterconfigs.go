@@ -103,10 +103,12 @@ type configAsk struct {
 func configOps(asks []configAsk) ([]controller.ConfigOp, error) {
 	ops := make([]controller.ConfigOp, 0, len(asks))
 	var nulls []string
-	for i, c := range asks {
-		if slices.ContainsFunc(asks[:i], func(o configAsk) bool { return o.name == c.name }) {
+	seen := make(map[string]bool, len(asks))
+	for _, c := range asks {
+		if seen[c.name] {
 			return nil, refuse(kerr.InvalidRequest, "Error due to duplicate config keys")
 		}
+		seen[c.name] = true
 		if c.value == nil && c.op != kmsg.IncrementalAlterConfigOpDelete {
 			nulls = append(nulls, c.name)
 			continue
@@ -114,6 +116,9 @@ func configOps(asks []configAsk) ([]controller.ConfigOp, error) {
 		op := controller.ConfigOp{Key: c.name}
 		if c.value != nil {
 			op.Value = *c.value
+		}
+		if len(op.Value) > controller.MaxConfigValue {
+			return nil, refuse(kerr.InvalidConfig, "The value of %s has %d bytes, at most %d can be kept.", c.name, len(op.Value), controller.MaxConfigValue)
 		}
 		switch c.op {
 		case kmsg.IncrementalAlterConfigOpSet:

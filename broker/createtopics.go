@@ -26,6 +26,7 @@ func (b *Broker) createTopics(r *kmsg.CreateTopicsRequest) kmsg.Response {
 	for i := range r.Topics {
 		count[r.Topics[i].Topic]++
 	}
+	var room budget
 	for i := range r.Topics {
 		ask := &r.Topics[i]
 		var err error
@@ -35,11 +36,19 @@ func (b *Broker) createTopics(r *kmsg.CreateTopicsRequest) kmsg.Response {
 		case n > 1:
 			count[ask.Topic] = answered
 			err = refuse(kerr.InvalidRequest, "Duplicate topic name.")
+		case !room.take(0):
+			err = errAnswerTooLarge()
 		}
-		m.Topics = append(m.Topics, b.createTopic(ctx, ask, r.ValidateOnly, err))
+		out := b.createTopic(ctx, ask, r.ValidateOnly, err)
+		room.take(sizeOfCreated * len(out.Configs))
+		m.Topics = append(m.Topics, out)
 	}
 	return m
 }
+
+// sizeOfCreated is about what a configuration takes in the answer and before it
+// is one.
+const sizeOfCreated = 64
 
 // answered marks a name that comes more than once and has had its one answer.
 const answered = -1

@@ -23,11 +23,16 @@ func (b *Broker) describeConfigs(r *kmsg.DescribeConfigsRequest) kmsg.Response {
 	m.Default()
 	m.Version = r.Version
 	im := b.controller.Image()
+	var room budget
 	for i := range r.Resources {
 		ask := &r.Resources[i]
 		out := kmsg.NewDescribeConfigsResponseResource()
 		out.ResourceType, out.ResourceName, out.ErrorMessage = ask.ResourceType, ask.ResourceName, text("")
-		all, err := b.describeResource(im, ask.ResourceType, ask.ResourceName)
+		var all []describedConfig
+		err := errAnswerTooLarge()
+		if room.take(0) {
+			all, err = b.describeResource(im, ask.ResourceType, ask.ResourceName)
+		}
 		if err != nil {
 			out.ErrorCode, out.ErrorMessage = codeAndText(err)
 		}
@@ -41,11 +46,29 @@ func (b *Broker) describeConfigs(r *kmsg.DescribeConfigsRequest) kmsg.Response {
 			if !r.IncludeDocumentation {
 				c.Documentation = nil
 			}
+			room.take(sizeOfConfig(&c))
 			out.Configs = append(out.Configs, c)
 		}
 		m.Resources = append(m.Resources, out)
 	}
 	return m
+}
+
+// sizeOfConfig is about what a configuration takes in an answer.
+func sizeOfConfig(c *describedConfig) int {
+	n := 32 + len(c.Name)
+	for _, s := range []*string{c.Value, c.Documentation} {
+		if s != nil {
+			n += len(*s)
+		}
+	}
+	for _, s := range c.ConfigSynonyms {
+		n += 16 + len(s.Name)
+		if s.Value != nil {
+			n += len(*s.Value)
+		}
+	}
+	return n
 }
 
 func (b *Broker) describeResource(im *controller.Image, kind kmsg.ConfigResourceType, name string) ([]describedConfig, error) {

@@ -1,8 +1,6 @@
 package broker
 
 import (
-	"slices"
-
 	"github.com/twmb/franz-go/pkg/kmsg"
 	"golang.org/x/sys/unix"
 
@@ -25,8 +23,11 @@ func (b *Broker) describeLogDirs(r *kmsg.DescribeLogDirsRequest) kmsg.Response {
 		}
 	}
 	for i := range r.Topics {
-		asked := func(partition int32) bool { return slices.Contains(r.Topics[i].Partitions, partition) }
-		dir.Topics = b.logSizes(dir.Topics, r.Topics[i].Topic, asked)
+		asked := make(map[int32]bool, len(r.Topics[i].Partitions))
+		for _, partition := range r.Topics[i].Partitions {
+			asked[partition] = true
+		}
+		dir.Topics = b.logSizes(dir.Topics, r.Topics[i].Topic, func(partition int32) bool { return asked[partition] })
 	}
 	m.Dirs = append(m.Dirs, dir)
 	return m

@@ -15,6 +15,7 @@ func (b *Broker) describeProducers(r *kmsg.DescribeProducersRequest) kmsg.Respon
 	m := r.ResponseKind().(*kmsg.DescribeProducersResponse)
 	m.Default()
 	m.Version = r.Version
+	var room budget
 	for i := range r.Topics {
 		out := kmsg.NewDescribeProducersResponseTopic()
 		out.Topic = r.Topics[i].Topic
@@ -23,12 +24,17 @@ func (b *Broker) describeProducers(r *kmsg.DescribeProducersRequest) kmsg.Respon
 			part := kmsg.NewDescribeProducersResponseTopicPartition()
 			part.Partition = partition
 			err := controller.CheckTopicName(out.Topic)
-			if err == nil && t == nil {
+			switch {
+			case err != nil:
+			case t == nil:
 				err = kerr.UnknownTopicOrPartition
+			case !room.take(0):
+				err = errAnswerTooLarge()
 			}
 			part.ErrorCode, part.ErrorMessage = codeAndText(err)
 			if err == nil {
 				part.ErrorCode = describedProducers(t, &part)
+				room.take(sizeOfProducer * len(part.ActiveProducers))
 			}
 			out.Partitions = append(out.Partitions, part)
 		}
@@ -36,6 +42,10 @@ func (b *Broker) describeProducers(r *kmsg.DescribeProducersRequest) kmsg.Respon
 	}
 	return m
 }
+
+// sizeOfProducer is about what a producer takes in an answer and before it is
+// one.
+const sizeOfProducer = 64
 
 func describedProducers(t *topic, part *kmsg.DescribeProducersResponseTopicPartition) int16 {
 	p, err := hosted(t, part.Partition)

@@ -1,8 +1,6 @@
 package broker
 
 import (
-	"slices"
-
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
@@ -20,11 +18,12 @@ func (b *Broker) describeUserScramCredentials(r *kmsg.DescribeUserSCRAMCredentia
 	}
 	for _, u := range r.Users {
 		err := refuse(kerr.ResourceNotFound, "Attempt to describe a user credential that does not exist: %s", u.Name)
-		if count[u.Name] > 1 {
-			err = refuse(kerr.DuplicateResource, "Cannot describe SCRAM credentials for the same user twice in a single request: %s", u.Name)
-		}
-		if slices.ContainsFunc(m.Results, func(have kmsg.DescribeUserSCRAMCredentialsResponseResult) bool { return have.User == u.Name }) {
+		switch n := count[u.Name]; {
+		case n == answered:
 			continue
+		case n > 1:
+			count[u.Name] = answered
+			err = refuse(kerr.DuplicateResource, "Cannot describe SCRAM credentials for the same user twice in a single request: %s", u.Name)
 		}
 		out := kmsg.NewDescribeUserSCRAMCredentialsResponseResult()
 		out.User = u.Name

@@ -20,19 +20,16 @@ func (b *Broker) listConfigResources(r *kmsg.ListConfigResourcesRequest) kmsg.Re
 		kmsg.ConfigResourceTypeTopic, kmsg.ConfigResourceTypeBroker, kmsg.ConfigResourceTypeBrokerLogger,
 		kmsg.ConfigResourceTypeClientMetrics, kmsg.ConfigResourceTypeGroupConfig,
 	}
-	var kinds []kmsg.ConfigResourceType
+	asked := map[kmsg.ConfigResourceType]bool{}
 	for _, kind := range r.ResourceTypes {
 		if !slices.Contains(known, kmsg.ConfigResourceType(kind)) {
 			m.ErrorCode = kerr.UnsupportedVersion.Code
 			return m
 		}
-		kinds = append(kinds, kmsg.ConfigResourceType(kind))
+		asked[kmsg.ConfigResourceType(kind)] = true
 	}
-	switch {
-	case r.Version == 0:
+	if r.Version == 0 {
 		return m
-	case len(kinds) == 0:
-		kinds = known
 	}
 	add := func(kind kmsg.ConfigResourceType, name string) {
 		out := kmsg.NewListConfigResourcesResponseConfigResource()
@@ -40,8 +37,8 @@ func (b *Broker) listConfigResources(r *kmsg.ListConfigResourcesRequest) kmsg.Re
 		m.ConfigResources = append(m.ConfigResources, out)
 	}
 	im := b.controller.Image()
-	for i, kind := range kinds {
-		if slices.Contains(kinds[:i], kind) {
+	for _, kind := range known {
+		if len(asked) > 0 && !asked[kind] {
 			continue
 		}
 		switch kind {

@@ -141,7 +141,7 @@ func TestSnapshots(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		fs := newDisk(t)
 		c := start(t, testConfig(fs))
-		value := strings.Repeat("v", maxConfigValue-1)
+		value := strings.Repeat("v", MaxConfigValue-1)
 		written := 0
 		grow := func() {
 			t.Helper()
@@ -155,7 +155,7 @@ func TestSnapshots(t *testing.T) {
 			written++
 			synctest.Wait()
 		}
-		for range 4 * snapshotBytes / (7 * maxConfigValue) {
+		for range 4 * snapshotBytes / (7 * MaxConfigValue) {
 			grow()
 		}
 		create(t, c, "after", 3)

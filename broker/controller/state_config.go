@@ -7,10 +7,10 @@ import (
 	"strings"
 )
 
-// Limits of one configuration, so that any one fits in an entry.
+// Limits of one configuration, in bytes, so that any one fits in an entry.
 const (
 	maxConfigKey   = 249
-	maxConfigValue = 32 << 10
+	MaxConfigValue = 32 << 10
 )
 
 // Configurations that decide on leaders.

@@ -191,7 +191,7 @@ func (s settings) unclean(im *Image, t *Topic) bool {
 // checkConfigs judges the configurations a resource would have.
 func (s settings) checkConfigs(r Resource, configs map[string]string) error {
 	for _, key := range slices.Sorted(maps.Keys(configs)) {
-		if key == "" || len(key) > maxConfigKey || len(configs[key]) > maxConfigValue {
+		if key == "" || len(key) > maxConfigKey || len(configs[key]) > MaxConfigValue {
 			return fmt.Errorf("%w: key %.40q of %d bytes with a value of %d", ErrInvalidConfig, key, len(key), len(configs[key]))
 		}
 	}

@@ -2,7 +2,6 @@ package group
 
 import (
 	"context"
-	"slices"
 	"strings"
 	"sync/atomic"
 
@@ -19,8 +18,10 @@ func (c *Coordinator) DeleteGroups(_ context.Context, _ Client, r *kmsg.DeleteGr
 	resp := kmsg.NewPtrDeleteGroupsResponse()
 	resp.Version = r.Version
 	names := make([]string, 0, len(r.Groups))
+	seen := make(map[string]bool, len(r.Groups))
 	for _, name := range r.Groups {
-		if !slices.Contains(names, name) {
+		if !seen[name] {
+			seen[name] = true
 			names = append(names, strings.Clone(name))
 		}
 	}

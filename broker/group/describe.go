@@ -12,6 +12,14 @@ import (
 // operations read, delete, describe, describe configs, alter configs.
 const groupOperations = 1<<3 | 1<<6 | 1<<8 | 1<<10 | 1<<11
 
+// maxAnswer bounds the bytes of an answer that repeats much for each of a
+// request's few bytes; sizeOfMember is about what a member takes besides what it
+// sent.
+const (
+	maxAnswer    = 64 << 20
+	sizeOfMember = 128
+)
+
 // DescribeGroups serves versions 0–6: from 3 with authorized operations, from 4
 // with instance ids; from 6 an unknown group is an error (KIP-1043), before it
 // is Dead. What members sent about themselves is returned byte for byte, while the
@@ -19,8 +27,15 @@ const groupOperations = 1<<3 | 1<<6 | 1<<8 | 1<<10 | 1<<11
 func (c *Coordinator) DescribeGroups(_ context.Context, _ Client, r *kmsg.DescribeGroupsRequest, done func(*kmsg.DescribeGroupsResponse)) {
 	resp := kmsg.NewPtrDescribeGroupsResponse()
 	resp.Version = r.Version
+	size := 0
 	for _, name := range r.Groups {
-		g := c.describe(strings.Clone(name), r.Version)
+		g := kmsg.NewDescribeGroupsResponseGroup()
+		if g.Group, g.ErrorCode = name, kerr.InvalidRequest.Code; size <= maxAnswer {
+			g = c.describe(strings.Clone(name), r.Version)
+		}
+		for i := range g.Members {
+			size += sizeOfMember + len(g.Members[i].ProtocolMetadata) + len(g.Members[i].MemberAssignment)
+		}
 		if r.IncludeAuthorizedOperations && g.ErrorCode == 0 {
 			g.AuthorizedOperations = groupOperations
 		}

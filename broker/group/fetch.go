@@ -11,6 +11,9 @@ import (
 	"sawlog/offsets"
 )
 
+// sizeOfOffset is about what an offset takes in an answer and before it is one.
+const sizeOfOffset = 128
+
 // OffsetFetch serves versions 1–10: from 2 null topics ask for all and errors
 // have a place of their own, from 7 with require_stable, from 8 for several
 // groups, from 10 with topic ids. What a group has not committed is offset -1
@@ -21,8 +24,19 @@ func (c *Coordinator) OffsetFetch(_ context.Context, _ Client, r *kmsg.OffsetFet
 	resp := kmsg.NewPtrOffsetFetchResponse()
 	resp.Version = r.Version
 	if r.Version >= 8 {
+		rows := 0
 		for i := range r.Groups {
-			resp.Groups = append(resp.Groups, c.fetchGroup(&r.Groups[i], r.Version))
+			if rows > maxAnswer/sizeOfOffset {
+				g := kmsg.NewOffsetFetchResponseGroup()
+				g.Group, g.ErrorCode = strings.Clone(r.Groups[i].Group), kerr.InvalidRequest.Code
+				resp.Groups = append(resp.Groups, g)
+				continue
+			}
+			g := c.fetchGroup(&r.Groups[i], r.Version)
+			for _, t := range g.Topics {
+				rows += len(t.Partitions)
+			}
+			resp.Groups = append(resp.Groups, g)
 		}
 		done(resp)
 		return

@@ -17,22 +17,33 @@ const classicType = "classic"
 func (c *Coordinator) ListGroups(_ context.Context, _ Client, r *kmsg.ListGroupsRequest, done func(*kmsg.ListGroupsResponse)) {
 	resp := kmsg.NewPtrListGroupsResponse()
 	resp.Version = r.Version
-	passes := func(filter []string, value string) bool {
-		return len(filter) == 0 || slices.ContainsFunc(filter, func(f string) bool { return strings.EqualFold(f, value) })
-	}
+	states, types := filterOf(r.StatesFilter), filterOf(r.TypesFilter)
 	for _, s := range c.shards {
 		groups, code := s.list()
 		if code != 0 && code != kerr.NotCoordinator.Code {
 			resp.ErrorCode = code
 		}
 		for _, g := range groups {
-			if passes(r.StatesFilter, g.GroupState) && passes(r.TypesFilter, g.GroupType) {
+			if states.passes(g.GroupState) && types.passes(g.GroupType) {
 				resp.Groups = append(resp.Groups, g)
 			}
 		}
 	}
 	done(resp)
 }
+
+// filter is the values that pass, in lower case; an empty one lets all pass.
+type filter map[string]bool
+
+func filterOf(values []string) filter {
+	f := make(filter, len(values))
+	for _, v := range values {
+		f[strings.ToLower(v)] = true
+	}
+	return f
+}
+
+func (f filter) passes(value string) bool { return len(f) == 0 || f[strings.ToLower(value)] }
 
 // list gives the groups of one partition by name, those known only by their
 // offsets included.

@@ -20,6 +20,10 @@ type JoinAsk struct {
 	Skip                 bool // v9+: understands SkipAssignment
 }
 
+// maxProtocols is how many protocols a member may name: the vote on them takes
+// the square of it.
+const maxProtocols = 256
+
 // Join answers or parks a JoinGroup.
 func (g *Group) Join(now int64, a JoinAsk) {
 	refuse := func(code int16) {
@@ -36,7 +40,7 @@ func (g *Group) Join(now int64, a JoinAsk) {
 			delete(g.pending, a.Member)
 		}
 		g.emit(JoinReply{Ticket: a.Ticket, Code: kerr.GroupMaxSizeReached.Code})
-	case !g.supports(a.ProtocolType, a.Protocols):
+	case len(a.Protocols) > maxProtocols, !g.supports(a.ProtocolType, a.Protocols):
 		refuse(kerr.InconsistentGroupProtocol.Code)
 	case a.Member == "":
 		g.joinNew(now, a)
