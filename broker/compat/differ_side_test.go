@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"os"
 	"strconv"
@@ -132,9 +133,7 @@ func (s *side) hear(conn string, req kmsg.Request, version int16) (outcome, erro
 		return o, nil
 	}
 	o.resp = resp
-	for path, value := range s.symbols.normal(resp) {
-		o.normal[path] = value
-	}
+	maps.Copy(o.normal, s.symbols.normal(resp))
 	// Nothing more than the fields, and each in its shortest form.
 	if again := resp.AppendTo(nil); !bytes.HasSuffix(frame, again) || len(frame)-len(again) > 5 {
 		o.normal["(bytes)"] = "not those of kmsg"

@@ -61,7 +61,7 @@ func topic(t *testing.T, s *Server, name string) (int, string) {
 	defer func() { _ = conn.Close() }() // only read from
 	meta := kmsg.NewPtrMetadataRequest()
 	meta.Version = 8
-	meta.Topics = []kmsg.MetadataRequestTopic{{Topic: kmsg.StringPtr(name)}}
+	meta.Topics = []kmsg.MetadataRequestTopic{{Topic: new(name)}}
 	m, err := conn.Ask(meta, patience)
 	if err != nil {
 		t.Fatal(err)
