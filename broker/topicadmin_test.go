@@ -89,8 +89,12 @@ func TestDeleteTopicsAnswers(t *testing.T) {
 	both := named("d")
 	both.TopicID = ids["d"]
 	r.Topics = []kmsg.DeleteTopicsRequestTopic{
-		named("a"), named("twice"), named("twice"), named("absent"), {TopicID: ids["b"]}, {TopicID: [16]byte{5}}, {},
-		both, named("both"), {TopicID: ids["both"]},
+		named("a"), named("twice"), named("twice"), named("absent"),
+		{TopicID: ids["b"]},
+		{TopicID: [16]byte{5}},
+		{},
+		both, named("both"),
+		{TopicID: ids["both"]},
 	}
 	var answers []string
 	for _, got := range ask[*kmsg.DeleteTopicsResponse](t, c, r).Topics {
