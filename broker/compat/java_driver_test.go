@@ -81,7 +81,9 @@ type javaDriver struct {
 	mu   sync.Mutex
 	last int64
 	runs map[int64]*javaRun
-	gone chan struct{} // closed when the JVM has ended
+	// The console consumer counts its records in a static field: one at a time.
+	console sync.Mutex
+	gone    chan struct{} // closed when the JVM has ended
 }
 
 // javaRun is one tool being run, and what came of it.
@@ -201,6 +203,10 @@ func (d *javaDriver) send(t testing.TB, request map[string]any) {
 // run runs a tool to its end.
 func (d *javaDriver) run(t testing.TB, stdin, main string, args ...string) *javaRun {
 	t.Helper()
+	if main == javaClass("console-consumer") {
+		d.console.Lock()
+		defer d.console.Unlock()
+	}
 	r := d.ask(t, false, stdin, main, args)
 	r.wait()
 	return r

@@ -18,7 +18,7 @@ import (
 // javaScript plays a script: a text of tool runs and of what they must say. Line by line:
 //
 //	# a remark
-//	$ tool words…     a run; $~ its lines come in any order, $? again until all is as said
+//	$ tool words…     a run; $~ its lines come in any order; $? or $?~ again until all is as said
 //	< text            a line of its standard input
 //	> pattern         a line of standard output; >* anything there
 //	! pattern         a line of standard error; !* anything there
@@ -43,7 +43,7 @@ type javaScript struct {
 // javaStep is one run of a script and what is said of it.
 type javaStep struct {
 	line     int
-	mode     string // "$", "$~" or "$?"
+	mode     string // "$", "$~", "$?" or "$?~"
 	words    []string
 	stdin    string
 	out, err []string
@@ -123,7 +123,7 @@ func (s *javaScript) run(t *testing.T, text string) {
 		mark, rest, _ := strings.Cut(line, " ")
 		switch mark {
 		case "", "#":
-		case "$", "$~", "$?":
+		case "$", "$~", "$?", "$?~":
 			finish()
 			at = &javaStep{line: n, mode: mark, words: s.fill(javaWords(t, rest))}
 		case "=":
@@ -188,7 +188,7 @@ func (s *javaScript) step(t *testing.T, p *javaStep) {
 		switch {
 		case err == nil:
 			return
-		case p.mode == "$?" && time.Now().Before(limit):
+		case strings.HasPrefix(p.mode, "$?") && time.Now().Before(limit):
 			continue
 		}
 		t.Errorf("%s:%d: %s\n%v\n-- exit %d, standard output\n%s\n-- standard error\n%s\n-- log\n%s", s.name, p.line,
@@ -220,7 +220,7 @@ func (s *javaScript) compare(p *javaStep, r *javaRun) error {
 	bound := maps.Clone(s.bound)
 	if !p.anyOut {
 		lines := r.out
-		if p.mode == "$~" {
+		if strings.HasSuffix(p.mode, "~") {
 			lines = javaOrder(bound, p.out, lines)
 		}
 		if err := javaMatch(bound, p.out, lines); err != nil {

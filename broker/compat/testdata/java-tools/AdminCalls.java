@@ -313,8 +313,10 @@ public final class AdminCalls {
             Map.of(at("admin-none", 0), Optional.of(new NewPartitionReassignment(List.of(1))))).all()));
         say("listPartitionReassignments", () -> admin.listPartitionReassignments().reassignments().get());
         say("unregisterBroker", () -> done(admin.unregisterBroker(77).all()));
-        say("addRaftVoter", () -> done(admin.addRaftVoter(7, Uuid.randomUuid(), Set.of(new org.apache.kafka.clients.admin.RaftVoterEndpoint("CONTROLLER", "127.0.0.1", 1))).all()));
-        say("removeRaftVoter", () -> done(admin.removeRaftVoter(7, Uuid.randomUuid()).all()));
+        say("addRaftVoter", () -> done(admin.addRaftVoter(7, Uuid.randomUuid(), Set.of(new org.apache.kafka.clients.admin.RaftVoterEndpoint("CONTROLLER", "127.0.0.1", 1)),
+            new org.apache.kafka.clients.admin.AddRaftVoterOptions().timeoutMs(SHORT)).all()));
+        say("removeRaftVoter", () -> done(admin.removeRaftVoter(7, Uuid.randomUuid(),
+            new org.apache.kafka.clients.admin.RemoveRaftVoterOptions().timeoutMs(SHORT)).all()));
     }
 
     private void security() {
