@@ -9,6 +9,7 @@ import (
 // TestSarama runs IBM's sarama as it speaks by default and at the highest
 // version it knows.
 func TestSarama(t *testing.T) {
+	t.Parallel() // it waits most of its time
 	p := goProgram(t, "sarama")
 	s := foreign(t, peer.Options{})
 	for _, version := range []string{"default", "max"} {
@@ -21,6 +22,7 @@ func TestSarama(t *testing.T) {
 // TestKafkaGo runs segmentio's kafka-go, whose oldest face has its versions
 // fixed in the code: FindCoordinator, Heartbeat, SyncGroup 0, Metadata 1.
 func TestKafkaGo(t *testing.T) {
+	t.Parallel() // it waits most of its time
 	p := goProgram(t, "kafkago")
 	s := foreign(t, peer.Options{})
 	scenario(t, p, "testdata/go/kafkago.golden", s.Addr)

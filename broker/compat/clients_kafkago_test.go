@@ -17,6 +17,7 @@ const (
 // TestKafkaGoOwn runs tests of kafka-go's own that need a broker, by a list:
 // the rest needs SASL listeners, ACLs, quotas or ends its process.
 func TestKafkaGoOwn(t *testing.T) {
+	t.Parallel() // it waits most of its time
 	l, err := net.Listen("tcp", "127.0.0.1:9092")
 	if err != nil {
 		t.Skipf("SKIPPED: kafka-go's own tests want port 9092, which is taken: %v", err)

@@ -10,6 +10,7 @@ import (
 // producers of every codec, idempotent and not, groups that rebalance eagerly
 // and cooperatively, static members, the admin client.
 func TestConfluentKafka(t *testing.T) {
+	t.Parallel() // it waits most of its time
 	p := pythonProgram(t, "confluent")
 	s := foreign(t, peer.Options{})
 	scenario(t, p, "testdata/python/confluent.golden", s.Addr)
@@ -18,6 +19,7 @@ func TestConfluentKafka(t *testing.T) {
 // TestKafkaPython runs kafka-python, which guesses the broker's release from
 // its version table, and pages through DescribeTopicPartitions.
 func TestKafkaPython(t *testing.T) {
+	t.Parallel() // it waits most of its time
 	p := pythonProgram(t, "kafka_python")
 	s := foreign(t, peer.Options{})
 	scenario(t, p, "testdata/python/kafka_python.golden", s.Addr)
@@ -25,6 +27,7 @@ func TestKafkaPython(t *testing.T) {
 
 // TestAIOKafka runs aiokafka.
 func TestAIOKafka(t *testing.T) {
+	t.Parallel() // it waits most of its time
 	p := pythonProgram(t, "aio")
 	s := foreign(t, peer.Options{})
 	scenario(t, p, "testdata/python/aio.golden", s.Addr)
