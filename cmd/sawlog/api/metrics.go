@@ -59,6 +59,15 @@ var brokerNumbers = []brokerNumber{
 	counter("sawlog_fetch_bytes_total", "Bytes of batches sent.", func(m broker.Snapshot) int64 { return m.FetchBytes }),
 	counter("sawlog_fetch_batch_class_bytes_total", "Bytes of batches sent to load tasks.", func(m broker.Snapshot) int64 { return m.FetchBatchBytes }),
 	counter("sawlog_fetch_parked_total", "Fetches that had to wait.", func(m broker.Snapshot) int64 { return m.FetchParked }),
+	gauge("sawlog_fetch_sessions", "Fetch sessions open now (KIP-227).", func(m broker.Snapshot) int64 { return m.FetchSessions }),
+	gauge("sawlog_fetch_session_partitions", "Partitions in the open fetch sessions.", func(m broker.Snapshot) int64 { return m.SessionParts }),
+	counter("sawlog_compaction_runs_total", "Logs compacted.", func(m broker.Snapshot) int64 { return m.CleanRuns }),
+	counter("sawlog_compaction_failures_total", "Runs of compaction that failed.", func(m broker.Snapshot) int64 { return m.CleanFailures }),
+	counter("sawlog_compaction_read_bytes_total", "Bytes that compaction read.", func(m broker.Snapshot) int64 { return m.CleanRead }),
+	counter("sawlog_compaction_written_bytes_total", "Bytes that compaction wrote.", func(m broker.Snapshot) int64 { return m.CleanWritten }),
+	counter("sawlog_compaction_removed_records_total", "Records that compaction removed.", func(m broker.Snapshot) int64 { return m.CleanRemoved }),
+	counter("sawlog_compaction_milliseconds_total", "Time that compaction took.", func(m broker.Snapshot) int64 { return m.CleanMillis }),
+	gauge("sawlog_compaction_dirtiest_percent", "Share not yet compacted of the dirtiest log, when last looked at.", func(m broker.Snapshot) int64 { return m.DirtiestLog }),
 }
 
 func gauge(name, help string, read func(broker.Snapshot) int64) brokerNumber {
