@@ -66,7 +66,7 @@ var brokerNumbers = []brokerNumber{
 	counter("sawlog_compaction_read_bytes_total", "Bytes that compaction read.", func(m broker.Snapshot) int64 { return m.CleanRead }),
 	counter("sawlog_compaction_written_bytes_total", "Bytes that compaction wrote.", func(m broker.Snapshot) int64 { return m.CleanWritten }),
 	counter("sawlog_compaction_removed_records_total", "Records that compaction removed.", func(m broker.Snapshot) int64 { return m.CleanRemoved }),
-	counter("sawlog_compaction_milliseconds_total", "Time that compaction took.", func(m broker.Snapshot) int64 { return m.CleanMillis }),
+	counter("sawlog_compaction_seconds_total", "Whole seconds that compaction took.", func(m broker.Snapshot) int64 { return m.CleanMillis / 1000 }),
 	gauge("sawlog_compaction_dirtiest_percent", "Share not yet compacted of the dirtiest log, when last looked at.", func(m broker.Snapshot) int64 { return m.DirtiestLog }),
 }
 
