@@ -87,12 +87,14 @@ func (b *ballast) find() {
 	}
 }
 
-// room tells whether clients may write: always, unless the ballast was let go
+// roomy tells whether clients may write: always, unless the ballast was let go
 // and cannot be taken back yet.
-func (b *ballast) room(now time.Time) bool {
+func (d *Disk) roomy() bool {
+	b := d.ballast
 	if !b.gone.Load() {
 		return true
 	}
+	now := d.config.Now()
 	b.mu.Lock()
 	soon := now.Sub(b.tried) < ballastEvery && !now.Before(b.tried)
 	b.mu.Unlock()

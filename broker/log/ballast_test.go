@@ -2,6 +2,7 @@ package log
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -211,4 +212,22 @@ func TestNoSpaceAnywhere(t *testing.T) {
 			must(t, d.Close())
 		})
 	}
+}
+
+// TestNothingStaysRelieved: after a start on which files were opened to be
+// relieved, appends go to the disk as they do elsewhere.
+func TestNothingStaysRelieved(t *testing.T) {
+	now := time.UnixMilli(testNow)
+	fs, _, _, l := onFullDisk(t, &now)
+	fill(t, l, 300)
+	killed := fs.CrashClone(nil)
+	d, l := reopen(t, killed)
+	if n := d.files.count(); n != 0 {
+		t.Fatalf("%d files are open after the start", n)
+	}
+	fill(t, l, 310)
+	if got, want := fmt.Sprintf("%T", l.view.active().data.file), "*vfs.memFile"; got != want {
+		t.Fatalf("appends go through a %s", got)
+	}
+	must(t, d.Close())
 }

@@ -79,7 +79,7 @@ func OpenDisk(fs vfs.FS, dir string, c DiskConfig) (*Disk, error) {
 		d.closeFiles()
 		return nil, fmt.Errorf("data directory %s: %w", dir, errors.Join(err, lock.Close()))
 	}
-	d.files.fs = fs
+	d.files.through(fs)
 	d.reballast(c.Now())
 	d.flusher = startFlusher()
 	d.cleaner = startCleaner(d)
