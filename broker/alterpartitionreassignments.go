@@ -20,7 +20,7 @@ func (b *Broker) alterPartitionReassignments(r *kmsg.AlterPartitionAssignmentsRe
 	m.Version = r.Version
 	m.AllowReplicationFactorChange = r.AllowReplicationFactorChange
 	if len(r.Topics) == 0 {
-		m.ErrorMessage = text("")
+		m.ErrorMessage = new("")
 	}
 	for i := range r.Topics {
 		out := kmsg.NewAlterPartitionAssignmentsResponseTopic()

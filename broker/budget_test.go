@@ -41,6 +41,8 @@ func TestLargeRequestsStayCheap(t *testing.T) {
 	kinds := kmsg.NewPtrListConfigResourcesRequest()
 	dirs := kmsg.NewPtrDescribeLogDirsRequest()
 	dirs.Topics = []kmsg.DescribeLogDirsRequestTopic{{Topic: "t"}}
+	trim := kmsg.NewPtrDeleteRecordsRequest()
+	trim.Topics = []kmsg.DeleteRecordsRequestTopic{{Topic: "t"}}
 	deletion, listing := kmsg.NewPtrDeleteGroupsRequest(), kmsg.NewPtrListGroupsRequest()
 	listing.StatesFilter = names
 	join := kmsg.NewPtrJoinGroupRequest()
@@ -51,13 +53,14 @@ func TestLargeRequestsStayCheap(t *testing.T) {
 		alter.Resources[0].Configs = append(alter.Resources[0].Configs, kmsg.IncrementalAlterConfigsRequestResourceConfig{Name: name, Value: &value})
 		kinds.ResourceTypes = append(kinds.ResourceTypes, []int8{2, 4}[2*i/many])
 		dirs.Topics[0].Partitions = append(dirs.Topics[0].Partitions, int32(i))
+		trim.Topics[0].Partitions = append(trim.Topics[0].Partitions, kmsg.DeleteRecordsRequestTopicPartition{Partition: int32(i)})
 		deletion.Groups = append(deletion.Groups, name)
 		join.Protocols = append(join.Protocols, kmsg.JoinGroupRequestProtocol{Name: name})
 	}
 	long := strings.Repeat("a,", 400_000)
 	list := kmsg.NewPtrIncrementalAlterConfigsRequest()
 	list.Resources = []kmsg.IncrementalAlterConfigsRequestResource{{ResourceType: 2, ResourceName: "t", Configs: []kmsg.IncrementalAlterConfigsRequestResourceConfig{{Name: "cleanup.policy", Op: kmsg.IncrementalAlterConfigOpAppend, Value: &long}}}}
-	for _, r := range []kmsg.Request{describe, scram, alter, kinds, dirs, listing, deletion, join, list} {
+	for _, r := range []kmsg.Request{describe, scram, alter, kinds, dirs, trim, listing, deletion, join, list} {
 		r.SetVersion(r.MaxVersion())
 		if r.Key() == 11 {
 			r.SetVersion(3) // joins at once

@@ -114,7 +114,7 @@ func TestCooperativeRebalance(t *testing.T) {
 		var records []*kgo.Record
 		for range 100 {
 			total++
-			records = append(records, &kgo.Record{Partition: int32(total % 4), Value: []byte(fmt.Sprint(total))})
+			records = append(records, &kgo.Record{Partition: int32(total % 4), Value: fmt.Append(nil, total)})
 		}
 		if err := writer.ProduceSync(t.Context(), records...).FirstErr(); err != nil {
 			t.Fatal(err)

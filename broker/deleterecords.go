@@ -2,7 +2,6 @@ package broker
 
 import (
 	"fmt"
-	"slices"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -22,8 +21,9 @@ func (b *Broker) deleteRecords(r *kmsg.DeleteRecordsRequest) kmsg.Response {
 		out := kmsg.NewDeleteRecordsResponseTopic()
 		out.Topic = r.Topics[i].Topic
 		t := b.topics.name([]byte(out.Topic))
+		last := lastAsked(r.Topics[i].Partitions)
 		for j, ask := range r.Topics[i].Partitions {
-			if askedAgain(r.Topics[i].Partitions[j:]) {
+			if last[ask.Partition] != j {
 				continue
 			}
 			part := kmsg.NewDeleteRecordsResponseTopicPartition()
@@ -42,12 +42,13 @@ func (b *Broker) deleteRecords(r *kmsg.DeleteRecordsRequest) kmsg.Response {
 	return m
 }
 
-// askedAgain tells that the first partition of a list comes again in it: the last
-// one counts.
-func askedAgain(parts []kmsg.DeleteRecordsRequestTopicPartition) bool {
-	return slices.ContainsFunc(parts[1:], func(p kmsg.DeleteRecordsRequestTopicPartition) bool {
-		return p.Partition == parts[0].Partition
-	})
+// lastAsked is where in a list each partition comes last: that one counts.
+func lastAsked(parts []kmsg.DeleteRecordsRequestTopicPartition) map[int32]int {
+	last := make(map[int32]int, len(parts))
+	for j := range parts {
+		last[parts[j].Partition] = j
+	}
+	return last
 }
 
 // deleteRecords deletes below an offset and returns the log start after it.

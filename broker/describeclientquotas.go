@@ -14,7 +14,7 @@ func (b *Broker) describeClientQuotas(r *kmsg.DescribeClientQuotasRequest) kmsg.
 	m := r.ResponseKind().(*kmsg.DescribeClientQuotasResponse)
 	m.Default()
 	m.Version = r.Version
-	m.ErrorMessage, m.Entries = text(""), []kmsg.DescribeClientQuotasResponseEntry{}
+	m.ErrorMessage, m.Entries = new(""), []kmsg.DescribeClientQuotasResponseEntry{}
 	if err := checkQuotaFilter(r.Components); err != nil {
 		m.Entries = nil
 		m.ErrorCode, m.ErrorMessage = codeAndText(err)

@@ -27,7 +27,7 @@ func (b *Broker) describeConfigs(r *kmsg.DescribeConfigsRequest) kmsg.Response {
 	for i := range r.Resources {
 		ask := &r.Resources[i]
 		out := kmsg.NewDescribeConfigsResponseResource()
-		out.ResourceType, out.ResourceName, out.ErrorMessage = ask.ResourceType, ask.ResourceName, text("")
+		out.ResourceType, out.ResourceName, out.ErrorMessage = ask.ResourceType, ask.ResourceName, new("")
 		var all []describedConfig
 		err := errAnswerTooLarge()
 		if room.take(0) {

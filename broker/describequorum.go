@@ -23,7 +23,7 @@ func (b *Broker) describeQuorum(r *kmsg.DescribeQuorumRequest) kmsg.Response {
 	if err == nil && q.Leader != b.nodeID {
 		err = kerr.NotLeaderForPartition
 	}
-	m.ErrorMessage = text("")
+	m.ErrorMessage = new("")
 	if err != nil {
 		m.ErrorCode, m.ErrorMessage = codeAndText(err)
 		return m
@@ -33,7 +33,7 @@ func (b *Broker) describeQuorum(r *kmsg.DescribeQuorumRequest) kmsg.Response {
 		out.Topic = r.Topics[i].Topic
 		for _, ask := range r.Topics[i].Partitions {
 			part := kmsg.NewDescribeQuorumResponseTopicPartition()
-			part.Partition, part.ErrorMessage = ask.Partition, text("")
+			part.Partition, part.ErrorMessage = ask.Partition, new("")
 			if out.Topic != metadataTopic || ask.Partition != 0 {
 				part.ErrorCode, part.ErrorMessage = codeAndText(kerr.UnknownTopicOrPartition)
 			} else {
@@ -77,4 +77,6 @@ func quorumNodes(q *controller.Quorum) []kmsg.DescribeQuorumResponseNode {
 }
 
 // text is a string that may be absent, and isn't.
-func text(s string) *string { return &s }
+//
+//go:fix inline
+func text(s string) *string { return new(s) }

@@ -11,7 +11,7 @@ func (b *Broker) describeUserScramCredentials(r *kmsg.DescribeUserSCRAMCredentia
 	m := r.ResponseKind().(*kmsg.DescribeUserSCRAMCredentialsResponse)
 	m.Default()
 	m.Version = r.Version
-	m.ErrorMessage = text("")
+	m.ErrorMessage = new("")
 	count := map[string]int{}
 	for _, u := range r.Users {
 		count[u.Name]++

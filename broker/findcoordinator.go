@@ -29,7 +29,7 @@ func (b *Broker) findCoordinator(r *kmsg.FindCoordinatorRequest) kmsg.Response {
 		m.ErrorCode, m.ErrorMessage = c.ErrorCode, c.ErrorMessage
 		m.NodeID, m.Host, m.Port = c.NodeID, c.Host, c.Port
 		if m.ErrorCode == 0 {
-			m.ErrorMessage = text("NONE") // as Kafka says it
+			m.ErrorMessage = new("NONE") // as Kafka says it
 		}
 		return m
 	}
@@ -51,7 +51,7 @@ func (b *Broker) coordinatorOf(kind int8, key string) kmsg.FindCoordinatorRespon
 	default:
 		err = kerr.InvalidRequest
 	}
-	if c.ErrorMessage = text(""); err != nil {
+	if c.ErrorMessage = new(""); err != nil {
 		c.ErrorCode, c.ErrorMessage = codeAndText(err)
 	}
 	return c

@@ -43,7 +43,7 @@ func (b *Broker) updateFeatures(r *kmsg.UpdateFeaturesRequest) kmsg.Response {
 		}
 		if r.Version < 2 {
 			out := kmsg.NewUpdateFeaturesResponseResult()
-			out.Feature, out.ErrorMessage = r.FeatureUpdates[i].Feature, text("NONE")
+			out.Feature, out.ErrorMessage = r.FeatureUpdates[i].Feature, new("NONE")
 			m.Results = append(m.Results, out)
 		}
 	}
