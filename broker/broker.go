@@ -69,7 +69,7 @@ type Broker struct {
 func Open(ctx context.Context, c Config) (*Broker, error) {
 	c = c.withDefaults()
 	if err := c.validate(); err != nil {
-		return nil, err
+		return nil, &ConfigError{err}
 	}
 	b := &Broker{
 		config:   c,

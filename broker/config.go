@@ -51,6 +51,12 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
+// ConfigError tells that Open was given a setting that can't work or isn't safe.
+type ConfigError struct{ Err error }
+
+func (e *ConfigError) Error() string { return e.Err.Error() }
+func (e *ConfigError) Unwrap() error { return e.Err }
+
 // validate refuses what can't work or isn't safe.
 func (c Config) validate() error {
 	if c.Dir == "" {

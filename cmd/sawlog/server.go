@@ -101,6 +101,9 @@ func portError(name, addr string, err error) error {
 			Hint: "another program listens there: stop it, or take another --" + name + " (port 0 is any free one)",
 		}
 	}
+	if c, ok := errors.AsType[*broker.ConfigError](err); ok {
+		return output.Errorf(output.Usage, "%w", c.Err)
+	}
 	return err
 }
 
