@@ -2,6 +2,7 @@ package log
 
 import (
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"strings"
 	"testing"
@@ -196,9 +197,7 @@ func checkCommitted(t *testing.T, l *Log, want map[string]string, when string) {
 				if commit, err := record.ParseControl(r.Key); err != nil {
 					t.Fatal(err)
 				} else if commit {
-					for k, v := range pending[id] {
-						got[k] = v
-					}
+					maps.Copy(got, pending[id])
 				}
 				delete(pending, id)
 			case b.IsTransactional():
