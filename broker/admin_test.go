@@ -274,7 +274,7 @@ func TestTopicConfigs(t *testing.T) {
 		"retention.ms":        {"5000", kmsg.ConfigSourceDynamicTopicConfig, kmsg.ConfigTypeLong},
 		"segment.bytes":       {"1000000", kmsg.ConfigSourceStaticBrokerConfig, kmsg.ConfigTypeInt},
 		"cleanup.policy":      {"delete", kmsg.ConfigSourceDefaultConfig, kmsg.ConfigTypeList},
-		"min.insync.replicas": {"2", kmsg.ConfigSourceDefaultConfig, kmsg.ConfigTypeInt},
+		"min.insync.replicas": {"1", kmsg.ConfigSourceDefaultConfig, kmsg.ConfigTypeInt},
 		"flush.ms":            {"1000", kmsg.ConfigSourceDefaultConfig, kmsg.ConfigTypeLong},
 	} {
 		s := all[name]

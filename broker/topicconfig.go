@@ -34,6 +34,8 @@ type layers struct {
 	// replicated: every partition has other replicas, which hold what a power
 	// cut takes from this one.
 	replicated bool
+	// lone: a topic of which some partition has one replica only.
+	lone bool
 }
 
 // find tells a configuration's value and source.
@@ -55,8 +57,11 @@ func (l layers) find(s *setting) (string, kmsg.ConfigSource) {
 
 // ofTable is a configuration's value where nobody set it.
 func (l layers) ofTable(s *setting) string {
-	if l.replicated && s.name == "flush.ms" {
+	switch {
+	case l.replicated && s.name == "flush.ms":
 		return maxLong
+	case l.lone && s.name == "min.insync.replicas":
+		return "1" // tools would take a healthy topic for one in need
 	}
 	return s.value
 }
@@ -68,7 +73,7 @@ func (b *Broker) layers(meta *controller.Topic, im *controller.Image) layers {
 		replicated = replicated && len(meta.Partitions[i].Replicas) > 1
 	}
 	l := b.brokerLayers(im)
-	l.topic, l.replicated = meta.Configs, replicated
+	l.topic, l.replicated, l.lone = meta.Configs, replicated, !replicated
 	return l
 }
 
