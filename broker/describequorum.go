@@ -75,8 +75,3 @@ func quorumNodes(q *controller.Quorum) []kmsg.DescribeQuorumResponseNode {
 	}
 	return nodes
 }
-
-// text is a string that may be absent, and isn't.
-//
-//go:fix inline
-func text(s string) *string { return new(s) }
