@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"strings"
+	"sync"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -129,10 +130,13 @@ func TestCleanDiskErrors(t *testing.T) {
 			h := dirtyHistory(t, 3)
 			n := 0
 			op, name := vfs.Op(""), ""
+			var mu sync.Mutex
 			h.fs.Inject(func(o vfs.Op, file string) error {
 				if why == unix.ENOSPC && o != vfs.OpWrite && o != vfs.OpCreate {
 					return nil
 				}
+				mu.Lock() // the disk's other goroutine syncs meanwhile
+				defer mu.Unlock()
 				if n++; n-1 != at {
 					return nil
 				}

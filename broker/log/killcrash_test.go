@@ -165,7 +165,7 @@ func writeUntilKilled(t *testing.T, dir string) {
 			for seq := acked[p]; ; {
 				b := killBatch(t, p, seq)
 				count := b.Count()
-				out, err := l.Append([]record.Batch{b}, Append{Epoch: 1, Now: testNow})
+				out, err := l.Append([]record.Batch{b}, Append{Epoch: 1, Now: time.Now().UnixMilli()})
 				if err != nil || int32(out[0].First) != seq || int32(out[0].Last) != seq+count-1 {
 					fmt.Printf("partition %d sequence %d: %+v %v\n", p, seq, out, err)
 					return

@@ -84,7 +84,7 @@ func (d *Disk) discover(at *startState) error {
 		case err != nil:
 			return err
 		}
-		l := newLog(d, name, tp, id, DefaultConfig())
+		l := newLog(d, name, tp, id, foundConfig())
 		d.logs[l.key()], d.names[name] = l, l
 		if !sealed {
 			unsealed[name] = l
@@ -95,6 +95,14 @@ func (d *Disk) discover(at *startState) error {
 		d.nameless = nameless{}
 	}
 	return nil
+}
+
+// foundConfig is the setting of a log that was found, until its topic's is set:
+// nothing is deleted before somebody has said how long records are kept.
+func foundConfig() Config {
+	c := DefaultConfig()
+	c.RetentionMs = -1
+	return c
 }
 
 // doubt makes folders nameless whose id, under no checksum, this directory never

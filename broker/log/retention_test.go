@@ -168,3 +168,23 @@ func TestRollByOffset(t *testing.T) {
 	_, l = reopen(t, fs)
 	check(l)
 }
+
+// TestNothingIsDeletedUnasked: a log that was found keeps its records until its
+// topic's retention is set.
+func TestNothingIsDeletedUnasked(t *testing.T) {
+	fs, d, l := onMem(t, small())
+	fill(t, l, 100)
+	must(t, d.Close())
+	d, l = reopen(t, fs)
+	late := time.UnixMilli(testNow + 1<<40)
+	must(t, d.Tick(late))
+	if l.Start() != 0 {
+		t.Fatalf("start %d before anybody set the retention", l.Start())
+	}
+	l.SetConfig(small())
+	must(t, d.Tick(late))
+	if l.Start() != 100 {
+		t.Fatalf("start %d", l.Start())
+	}
+	must(t, d.Close())
+}
