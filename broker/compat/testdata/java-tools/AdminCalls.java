@@ -336,7 +336,8 @@ public final class AdminCalls {
     }
 
     private void transactions() {
-        say("listTransactions", () -> admin.listTransactions().all().get());
+        say("listTransactions", () -> admin.listTransactions().all().get().stream()
+            .filter(t -> t.transactionalId().startsWith("admin-")).toList());
         say("describeTransactions", () -> admin.describeTransactions(List.of("nobody")).description("nobody").get());
         say("describeProducers unknown", () -> admin.describeProducers(List.of(at("admin-b", 9)),
             new org.apache.kafka.clients.admin.DescribeProducersOptions().timeoutMs(SHORT)).partitionResult(at("admin-b", 9)).get());
