@@ -72,6 +72,7 @@ lint: bin/staticcheck bin/errcheck bin/deadcode
 	go test -count=1 ./cmd
 
 # Every claim of durability: crash-clones at each step, kill -9, torn tails.
+# SAWLOG_CRASH_RUNS=800 kills and damages more often.
 crash:
 	go test -count=2 -timeout 20m -run 'Crash|Kill|Torn|Recover' $(call OURS,./broker/... ./offsets/... ./loader/... ./jobs/...)
 
@@ -91,6 +92,7 @@ fuzz:
 
 # The clients, tools and the broker of others against a server of ours: Java,
 # Go, librdkafka, Node.js and Python, each at the versions its manifest pins.
+# SAWLOG_COMPAT_RECORDS=500000 is the long way.
 compat: bin/sawlog
 	$(call tested,-p 1 ./broker/compat/...,_test.go:[0-9]+: .*(passed|compared|steps as expected|excluded)|)
 
