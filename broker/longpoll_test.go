@@ -18,10 +18,16 @@ import (
 // inBubble runs a test against a broker whose network and disk are memory, so
 // that time stands still while anything runs.
 func inBubble(t *testing.T, test func(t *testing.T, b *broker.Broker, dial func() *wire.Conn)) {
+	bubbleOf(t, func(*broker.Config) {}, test)
+}
+
+// bubbleOf is inBubble for a broker of another configuration.
+func bubbleOf(t *testing.T, change func(*broker.Config), test func(t *testing.T, b *broker.Broker, dial func() *wire.Conn)) {
 	synctest.Test(t, func(t *testing.T) {
 		network := brokertest.NewNetwork()
 		b := brokertest.Start(t, func(c *broker.Config) {
 			c.FS, c.Dir, c.Listener, c.Advertise = vfs.NewMem(), "/data", network, "broker:9092"
+			change(c)
 		})
 		test(t, b, func() *wire.Conn {
 			nc, err := network.Dial(t.Context(), "", "")

@@ -13,7 +13,6 @@ import (
 
 	"sawlog/broker"
 	"sawlog/broker/brokertest"
-	"sawlog/broker/vfs"
 	"sawlog/broker/wire"
 )
 
@@ -23,25 +22,7 @@ import (
 
 // groupBubble is inBubble for a broker with settings.
 func groupBubble(t *testing.T, settings map[string]string, test func(t *testing.T, b *broker.Broker, dial func() *wire.Conn)) {
-	synctest.Test(t, func(t *testing.T) {
-		network := brokertest.NewNetwork()
-		b := brokertest.Start(t, func(c *broker.Config) {
-			c.FS, c.Dir, c.Listener, c.Advertise = vfs.NewMem(), "/data", network, "broker:9092"
-			c.Defaults = settings
-		})
-		test(t, b, func() *wire.Conn {
-			nc, err := network.Dial(t.Context(), "", "")
-			if err != nil {
-				t.Fatal(err)
-			}
-			c, err := wire.NewConn(t.Context(), nc, "bubble")
-			if err != nil {
-				t.Fatal(err)
-			}
-			t.Cleanup(func() { _ = c.Close() }) // it may be closed already
-			return c
-		})
-	})
+	bubbleOf(t, func(c *broker.Config) { c.Defaults = settings }, test)
 }
 
 // member is a client's view of its membership.

@@ -54,18 +54,7 @@ func TestProofBallast(t *testing.T) {
 	n.start()
 	n.run("group", "describe", "readers")
 	n.run("topic", "describe", "more")
-	if got := n.readAll("disk"); len(got) != 100 {
-		t.Errorf("%d records are read from a full disk, want 100", len(got))
-	}
-	if err := os.Remove(rest); err != nil {
-		t.Fatal(err)
-	}
-	n.send(nil, &kgo.Record{Topic: "disk", Value: big})
-	n.kill()
-	n.start()
-	if got := n.readAll("disk"); len(got) != 101 || len(got[100].Value) != len(big) {
-		t.Errorf("%d records after the disk was full, want 101", len(got))
-	}
+	n.roomAgain(rest, big)
 	if _, err := os.Stat(ballast); err != nil {
 		t.Errorf("the ballast is not back: %v", err)
 	}

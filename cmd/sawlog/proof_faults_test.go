@@ -161,10 +161,18 @@ func TestProofFullDiskBroker(t *testing.T) {
 		t.Fatal("a record larger than the disk was acknowledged")
 	}
 	t.Logf("full: %v", err)
+	n.roomAgain(ballast, big)
+}
+
+// roomAgain reads the 100 records of a full disk, removes the file that fills it,
+// and sends one record more, which a kill doesn't take.
+func (n *node) roomAgain(filler string, big []byte) {
+	t := n.t
+	t.Helper()
 	if got := n.readAll("disk"); len(got) != 100 {
 		t.Errorf("%d records are read from a full disk, want 100", len(got))
 	}
-	if err := os.Remove(ballast); err != nil {
+	if err := os.Remove(filler); err != nil {
 		t.Fatal(err)
 	}
 	n.send(nil, &kgo.Record{Topic: "disk", Value: big})
