@@ -51,7 +51,7 @@ with flush.messages=1 loses nothing.`,
 
 // twoThreads lets two threads run Go code on a machine with one CPU. With one, a
 // system call that waits for the disk keeps all others waiting until the runtime
-// notices, which takes up to 20 ms (measured: 10 at the median, 0.05 with two).
+// notices, which may take as long as 20 ms.
 func twoThreads() {
 	if runtime.GOMAXPROCS(0) == 1 {
 		runtime.GOMAXPROCS(2)
