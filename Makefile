@@ -10,8 +10,9 @@ TOOL_staticcheck = honnef.co/go/tools/cmd/staticcheck@v0.8.2
 TOOL_errcheck    = github.com/kisielk/errcheck@v1.30.0
 TOOL_deadcode    = golang.org/x/tools/cmd/deadcode@v0.52.0
 
-# The suites of foreign clients run by themselves: they need what they test with.
-OURS = $$(go list $(1) | grep -v /broker/compat)
+# The suites of foreign clients and of whole clusters run by themselves: they
+# need what they test with, and the time.
+OURS = $$(go list $(1) | grep -vE '/broker/(compat|chaos)')
 
 # Packages with goroutines worth racing; the race detector needs a C compiler.
 RACED := ./offsets/... ./broker/... ./consumer/... ./jobs/... ./loader/sink/... ./cmd/sawlog/api/...
