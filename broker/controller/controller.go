@@ -12,6 +12,9 @@ import (
 // Image is the present metadata.
 func (c *Controller) Image() *Image { return c.machine.image.Load() }
 
+// Applied is the index of the present metadata.
+func (c *Controller) Applied() uint64 { return c.Image().Index }
+
 // Leader is the node id of the active controller, or NoBroker.
 func (c *Controller) Leader() offsets.BrokerID {
 	_, server := c.raft.LeaderWithID()

@@ -32,6 +32,8 @@ type entries struct {
 	// truncated is told the last index that stays before the tail is cut.
 	truncated func(last uint64) error
 
+	writing sync.Mutex // held while the log is written, so also while a disk hangs
+
 	mu     sync.Mutex
 	cached []raft.Log // what the last read decoded, in order
 }
@@ -183,8 +185,8 @@ func (e *entries) StoreLog(l *raft.Log) error { return e.StoreLogs([]*raft.Log{l
 // StoreLogs appends entries and syncs them. An empty log may go on anywhere;
 // entries that overlap the log's end replace it.
 func (e *entries) StoreLogs(logs []*raft.Log) error {
-	e.mu.Lock()
-	defer e.mu.Unlock()
+	e.writing.Lock()
+	defer e.writing.Unlock()
 	if len(logs) == 0 {
 		return nil
 	}
@@ -215,6 +217,7 @@ func (e *entries) moveTo(index uint64) error {
 	case at == e.log.End():
 		return nil
 	case e.empty():
+		defer e.forget()
 		return e.log.Reset(at)
 	case at > e.log.End():
 		return fmt.Errorf("%w: entry %d after %d", errFormat, index, e.log.End())
@@ -224,11 +227,19 @@ func (e *entries) moveTo(index uint64) error {
 }
 
 func (e *entries) truncate(to offsets.Offset) error {
-	e.cached = nil
+	defer e.forget()
 	if err := e.truncated(uint64(to)); err != nil {
 		return err
 	}
 	return e.log.Truncate(to)
+}
+
+// forget drops what was read, after the log was cut: who reads meanwhile has
+// the cache locked, so nothing of before the cut stays in it.
+func (e *entries) forget() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.cached = nil
 }
 
 // buildRaftBatch puts entries of one term into a batch, as many as it holds.
@@ -253,9 +264,9 @@ func buildRaftBatch(logs []*raft.Log) (batches.Batch, int, error) {
 // DeleteRange deletes the entries from first to last, both included: a head of
 // the log that a snapshot covers, a tail another leader overwrites, or all.
 func (e *entries) DeleteRange(first, last uint64) error {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.cached = nil
+	e.writing.Lock()
+	defer e.writing.Unlock()
+	defer e.forget()
 	from, to := offsetOf(first), offsetOf(last)+1
 	switch {
 	case from <= e.log.Start() && to >= e.log.End():
