@@ -224,6 +224,11 @@ func TestUsage(t *testing.T) {
 		{[]string{"serve", "--listen", "0.0.0.0:9092"}, 2, "--insecure"},
 		{[]string{"serve", "--listen", "0.0.0.0:9092", "--insecure"}, 2, "--advertise"},
 		{[]string{"serve", "--node-id", "x"}, 2, "node-id"},
+		{[]string{"serve", "--peer", "10.0.0.1:9093"}, 2, "--cluster-key"},
+		{[]string{"serve", "--join", "nowhere"}, 2, "HOST:PORT,…"},
+		{[]string{"serve", "--join", "127.0.0.1:9093"}, 2, "can't join itself"},
+		{[]string{"serve", "--cluster-key", "none.key"}, 2, "none.key"},
+		{[]string{"serve", "--cluster-key", "testdata/short.key"}, 2, "16 at least"},
 		{[]string{"demo", "--hours", "0"}, 2, "--hours"},
 		{[]string{"config", "view", "-c", "none.yaml"}, 2, "none.yaml"},
 	} {

@@ -4,6 +4,7 @@
 package config
 
 import (
+	"bytes"
 	"fmt"
 	"net"
 	"os"
@@ -32,7 +33,10 @@ func Settings() []Setting {
 		{Name: "data", Default: "data", Help: "directory of the log, the metadata and the offsets"},
 		{Name: "listen", Default: "127.0.0.1:9092", Help: "address Kafka clients connect to"},
 		{Name: "advertise", Default: "", Help: "HOST:PORT told to clients; needed when --listen is not loopback"},
-		{Name: "peer", Default: "127.0.0.1:9093", Help: "address other brokers connect to; one node opens none"},
+		{Name: "peer", Default: "127.0.0.1:9093", Help: "address other brokers connect to"},
+		{Name: "peer-advertise", Default: "", Help: "HOST:PORT told to other brokers; needed when --peer names no host"},
+		{Name: "join", Default: "", Help: "PEER,… of a cluster to become a member of; counts only for an empty data directory"},
+		{Name: "cluster-key", Default: "", Help: "FILE with the secret all brokers of the cluster share; needed when --peer is not loopback"},
 		{Name: "http", Default: "127.0.0.1:8088", Help: "address of the console, the API and the metrics"},
 		{Name: "node-id", Default: "", Help: "id of this broker; empty: kept from the data directory, 1 at first"},
 		{Name: "rack", Default: "", Help: "rack of this broker, for placing replicas"},
@@ -50,8 +54,14 @@ type Value struct {
 // Config is what the server runs with.
 type Config struct {
 	Data, Listen, Advertise, Peer, HTTP, Rack string
+	PeerAdvertise                             string
 	NodeID                                    int32 // 0 = not set
 	Insecure                                  bool
+	// PeerGiven tells that Peer is somebody's choice, not the default.
+	PeerGiven bool
+	Join      []string // peer addresses
+	// ClusterKey is the content of the file, nil without one.
+	ClusterKey []byte
 	// Topics are defaults of topic configs, by Kafka's own names.
 	Topics map[string]string
 	// Values are all settings with their origins, in the order of Settings;
@@ -134,13 +144,26 @@ func (c *Config) set(s Setting, v Value) error {
 			return wrong("HOST:PORT")
 		}
 		*map[string]*string{"listen": &c.Listen, "peer": &c.Peer, "http": &c.HTTP}[s.Name] = v.Value
-	case "advertise":
-		if v.Value != "" {
-			if host, _, err := net.SplitHostPort(v.Value); err != nil || host == "" {
-				return wrong("HOST:PORT")
-			}
+		if s.Name == "peer" {
+			c.PeerGiven = v.Origin != "default"
 		}
-		c.Advertise = v.Value
+	case "advertise", "peer-advertise":
+		if v.Value != "" && !dialable(v.Value) {
+			return wrong("HOST:PORT")
+		}
+		*map[string]*string{"advertise": &c.Advertise, "peer-advertise": &c.PeerAdvertise}[s.Name] = v.Value
+	case "join":
+		for addr := range strings.SplitSeq(v.Value, ",") {
+			if addr = strings.TrimSpace(addr); addr == "" {
+				continue
+			}
+			if !dialable(addr) {
+				return wrong("HOST:PORT,… of brokers' peer addresses")
+			}
+			c.Join = append(c.Join, addr)
+		}
+	case "cluster-key":
+		return c.readKey(v)
 	case "node-id":
 		if v.Value == "" {
 			return nil
@@ -162,6 +185,33 @@ func (c *Config) set(s Setting, v Value) error {
 	return nil
 }
 
+// dialable tells whether an address names a host and a port.
+func dialable(addr string) bool {
+	host, port, err := net.SplitHostPort(addr)
+	return err == nil && host != "" && port != "" && port != "0"
+}
+
+// minKey is the shortest cluster key, in bytes: 128 random bits.
+const minKey = 16
+
+// readKey reads the secret of the cluster. White space around it is no part of
+// it, so that an editor's last newline does no harm.
+func (c *Config) readKey(v Value) error {
+	if v.Value == "" {
+		return nil
+	}
+	raw, err := os.ReadFile(v.Value)
+	if err != nil {
+		return &Error{Place: v.Origin, Msg: fmt.Sprintf("cluster-key: %v", err)}
+	}
+	key := bytes.TrimSpace(raw)
+	if len(key) < minKey {
+		return &Error{Place: v.Origin, Msg: fmt.Sprintf("cluster-key: %s holds %d bytes, a key has %d at least: make one with head -c 32 /dev/urandom | base64", v.Value, len(key), minKey)}
+	}
+	c.ClusterKey = key
+	return nil
+}
+
 // check holds what one setting alone cannot tell.
 func (c *Config) check() error {
 	if !loopback(c.Listen) {
@@ -171,6 +221,19 @@ func (c *Config) check() error {
 		if c.Advertise == "" {
 			return &Error{Place: c.origin("listen"), Msg: fmt.Sprintf("%s is not loopback: --advertise HOST:PORT must say how clients reach this broker", c.Listen)}
 		}
+	}
+	if !loopback(c.Peer) {
+		host, _, _ := net.SplitHostPort(c.Peer) // set has looked at it
+		ip := net.ParseIP(host)
+		switch {
+		case c.ClusterKey == nil:
+			return &Error{Place: c.origin("peer"), Msg: fmt.Sprintf("%s is reachable from other machines: brokers there need --cluster-key FILE, the same on all of them", c.Peer)}
+		case c.PeerAdvertise == "" && (host == "" || ip != nil && ip.IsUnspecified()):
+			return &Error{Place: c.origin("peer"), Msg: fmt.Sprintf("%s names no host: --peer-advertise HOST:PORT must say how other brokers reach this one", c.Peer)}
+		}
+	}
+	if slices.Contains(c.Join, c.Peer) || slices.Contains(c.Join, c.PeerAdvertise) {
+		return &Error{Place: c.origin("join"), Msg: "a broker can't join itself: name the --peer of another one, or leave join out to found a cluster"}
 	}
 	if !loopback(c.HTTP) && !c.Insecure {
 		return &Error{Place: c.origin("http"), Msg: fmt.Sprintf("%s is reachable from other machines and nothing is authenticated: say --insecure to allow it", c.HTTP)}
