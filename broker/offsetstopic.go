@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
+	"sync/atomic"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 
@@ -61,33 +63,24 @@ func (b *Broker) groupConfig() group.Config {
 			first, ticket, err := b.appendInternal(ctx, p, batch, offsets.NoEpoch)
 			return first, ticket.Epoch, replicaError(err)
 		},
-		Read: func(partition int32, from offsets.Offset, maxBytes int) ([]byte, offsets.Offset, offsets.Offset, error) {
-			p := part(partition)
-			if p == nil {
-				return nil, 0, 0, replicaError(replica.ErrNotLeader)
+		View: func(partition int32) (group.View, bool) {
+			if p := part(partition); p != nil {
+				return groupView(p), true
 			}
-			v := p.View()
-			if from >= v.HighWatermark {
-				return nil, v.LogStart, v.HighWatermark, nil
-			}
-			data, err := p.Log().ReadBytes(max(from, v.LogStart), maxBytes, v.HighWatermark)
-			return data, v.LogStart, v.HighWatermark, err
+			return group.View{}, false
 		},
-		Leader: func(partition int32) (offsets.Epoch, bool) {
+		Read: func(partition int32, from, below offsets.Offset, maxBytes int) ([]byte, error) {
 			p := part(partition)
 			if p == nil {
-				return offsets.NoEpoch, false
+				return nil, replica.ErrNotLeader
 			}
-			v := p.View()
-			return v.Epoch, v.Leads
+			return p.Log().ReadBytes(from, maxBytes, below)
 		},
-		Settled: func(partition int32) bool {
-			p := part(partition)
-			if p == nil {
-				return false
+		EpochAt: func(partition int32, at offsets.Offset) offsets.Epoch {
+			if p := part(partition); p != nil {
+				return p.Log().EpochAt(at)
 			}
-			_, _, err := p.Latest(offsets.NoEpoch, false)
-			return err == nil
+			return offsets.NoEpoch
 		},
 		TopicExists: func(tp offsets.TopicPartition) bool {
 			t := b.topics.name([]byte(tp.Topic))
@@ -109,6 +102,17 @@ func (b *Broker) groupConfig() group.Config {
 		Logger:   b.config.Logger,
 		Fail:     b.fail,
 		Settings: b.config.groupSettings(),
+	}
+}
+
+// groupView is a replica of the offsets topic as the coordinator sees it.
+func groupView(p *replica.Partition) group.View {
+	// Asked first: the watermark of the view is then one that has got there.
+	_, epoch, err := p.Latest(offsets.NoEpoch, false)
+	v := p.View()
+	return group.View{
+		Leads: v.Leads, Epoch: v.Epoch, Settled: err == nil && v.Leads && v.Epoch == epoch,
+		LogStart: v.LogStart, HighWatermark: v.HighWatermark, LogEnd: p.Log().End(),
 	}
 }
 
@@ -170,8 +174,25 @@ func (b *Broker) advanced(meta *controller.Topic, partition int32) func(offsets.
 	return func(high offsets.Offset) { b.advances.note(partition, high) }
 }
 
+// resign ends the terms of the group coordinator that a change of its topic
+// ends. It comes before the replicas learn of the change: who waits for a commit
+// of an old epoch must have heard that it is over before a high watermark of the
+// next one is told.
+func (b *Broker) resign(t *topic) {
+	if t.meta.Name != offsetsTopic {
+		return
+	}
+	for i := range t.meta.Partitions {
+		m := &t.meta.Partitions[i]
+		p := t.partition(m.Index)
+		if p == nil || m.Leader != b.nodeID || p.View().Epoch < m.Epoch {
+			b.groups.Resigned(m.Index)
+		}
+	}
+}
+
 // elect tells the group coordinator which partitions of its topic this broker
-// leads now.
+// leads now, and which it has no replica of any more.
 func (b *Broker) elect(t *topic) {
 	if t.meta.Name != offsetsTopic {
 		return
@@ -187,6 +208,44 @@ func (b *Broker) elect(t *topic) {
 			b.groups.Resigned(int32(i))
 		}
 		b.advances.note(int32(i), v.HighWatermark)
+	}
+	if b.advances.judged.Load() {
+		b.leaveBuckets(t.meta)
+	}
+}
+
+// judgeBuckets drops what is stored of partitions of the offsets topic that this
+// broker hosts no more. As with logs, an image that may be an old one is no
+// judge: it is called once the present one is known, and from then on each
+// change is judged by itself.
+func (b *Broker) judgeBuckets() {
+	b.topics.changing.Lock()
+	defer b.topics.changing.Unlock()
+	b.advances.judged.Store(true)
+	if t := b.topics.name([]byte(offsetsTopic)); t != nil {
+		b.leaveBuckets(t.meta)
+	} else {
+		b.unhost(offsetsTopic)
+	}
+}
+
+// leaveBuckets drops the stored offsets of the partitions that an image places
+// elsewhere.
+func (b *Broker) leaveBuckets(meta *controller.Topic) {
+	for i := range meta.Partitions {
+		if p := &meta.Partitions[i]; !slices.Contains(p.Replicas, b.nodeID) {
+			b.groups.Left(p.Index)
+		}
+	}
+}
+
+// unhost tells the group coordinator that a topic is gone.
+func (b *Broker) unhost(name string) {
+	if name != offsetsTopic {
+		return
+	}
+	for partition := range int32(offsetsPartitions) {
+		b.groups.Left(partition)
 	}
 }
 
@@ -206,6 +265,8 @@ type advances struct {
 	wake chan struct{}
 	done chan struct{}
 	stop chan struct{}
+
+	judged atomic.Bool // the image is known to be the present one
 
 	mu    sync.Mutex
 	moved map[int32]offsets.Offset

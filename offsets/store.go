@@ -247,7 +247,12 @@ func (s *Store) Dirty() (rows int, bytes int64) {
 }
 
 // Full tells that the overlay is at its bound: flush before applying more.
-func (s *Store) Full() bool {
+func (s *Store) Full() bool { return s.beyond(s.c.MaxOverlay) }
+
+// Overfull tells that the overlay holds twice what it should.
+func (s *Store) Overfull() bool { return s.beyond(2 * s.c.MaxOverlay) }
+
+func (s *Store) beyond(bound int64) bool {
 	_, bytes := s.Dirty()
-	return s.db != nil && bytes >= s.c.MaxOverlay
+	return s.db != nil && bytes >= bound
 }

@@ -3,21 +3,20 @@ package group
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"sync"
 	"syscall"
 	"time"
-
-	"github.com/twmb/franz-go/pkg/kerr"
 
 	"sawlog/broker/record"
 	"sawlog/offsets"
 )
 
-// readBytes is how much of a partition is read and applied at a time.
+// readBytes is how much of a partition is read and applied in one step.
 const readBytes = 1 << 20
 
-// retryAfter is the pause before a partition that cannot be ready yet is looked
-// at again; after errors it doubles up to retryMost.
+// retryAfter is the pause before a partition that cannot go on yet is looked at
+// again; after errors it doubles up to retryMost.
 const (
 	retryAfter = 50 * time.Millisecond
 	retryMost  = 5 * time.Second
@@ -26,31 +25,39 @@ const (
 // applier brings what is committed of the hosted partitions into the store, led
 // and followed alike; it is the store's only writer.
 //
-// What was applied must be what the log holds. Both are compared by the epoch of
-// the last applied record: at the start, after a change of role, and whenever a
-// batch of a new epoch follows, for a log that was cut below the applied offset
-// goes on in a new epoch. When they disagree the partition is dropped from the
-// store and applied anew from the log start.
+// What was applied must be what the log holds: at every step the epoch of the
+// last applied record is compared with the epoch the log knows for its offset.
+// Offset and epoch together name one record for ever, and with it all before it.
+// When they disagree, the log was cut below the applied offset (an unclean
+// election, a log made anew): the partition is dropped from the store and
+// applied again from the log start. So nobody has to tell of a cut.
+//
+// One step at a time: a partition that waits to answer goes first, then those
+// that answer already, then those that are only followed.
 type applier struct {
 	co *Coordinator
 
 	mu    sync.Mutex
 	dirty map[int32]bool
+	left  map[int32]bool // no more hosted: to be dropped
 	wake  chan struct{}
 	flush chan struct{}
-	tails map[int32]*tail // run's own, guarded by mu for suspect
+
+	turns map[int32]uint64 // run's own: when a partition had its last step
+	turn  uint64
+	later map[int32]*delay // run's own
 }
 
-// tail is what the applier knows of a partition beyond the stored position.
-type tail struct {
-	trusted bool          // position and log were compared in this role
-	epoch   offsets.Epoch // of the last batch seen since the start
-	seen    bool
+// delay is when a partition is looked at again.
+type delay struct {
+	due   time.Time
+	pause time.Duration
 }
 
 func newApplier(co *Coordinator) applier {
 	return applier{
-		co: co, dirty: map[int32]bool{}, tails: map[int32]*tail{},
+		co: co, dirty: map[int32]bool{}, left: map[int32]bool{},
+		turns: map[int32]uint64{}, later: map[int32]*delay{},
 		wake: make(chan struct{}, 1), flush: make(chan struct{}, 1),
 	}
 }
@@ -70,171 +77,204 @@ func (a *applier) poke(partition int32) {
 	signal(a.wake)
 }
 
-// suspect makes the applier compare a partition with its log again.
-func (a *applier) suspect(partition int32) {
+// leave makes the applier drop a partition, unless it is hosted again by then.
+func (a *applier) leave(partition int32) {
 	a.mu.Lock()
-	a.tail(partition).trusted = false
-	a.dirty[partition] = true
+	a.left[partition] = true
 	a.mu.Unlock()
-	signal(a.wake)
-}
-
-func (a *applier) tail(partition int32) *tail {
-	t := a.tails[partition]
-	if t == nil {
-		t = &tail{}
-		a.tails[partition] = t
-	}
-	return t
+	a.poke(partition)
 }
 
 func (a *applier) run() {
 	retry := time.NewTimer(retryAfter)
 	defer retry.Stop()
-	retry.Stop()
-	pause := retryAfter
 	for {
+		if partition, ok := a.pick(); ok && a.co.ctx.Err() == nil {
+			a.step(partition)
+			continue
+		}
+		retry.Reset(a.nextRetry())
 		select {
 		case <-a.co.ctx.Done():
 			return
 		case <-a.wake:
 		case <-retry.C:
 		}
-		a.mu.Lock()
-		dirty := a.dirty
-		a.dirty = map[int32]bool{}
-		a.mu.Unlock()
-		again, failed := a.round(dirty)
-		if failed {
-			pause = min(2*pause, retryMost)
-		} else {
-			pause = retryAfter
-		}
-		if again {
-			retry.Reset(pause)
-		}
 	}
 }
 
-func (a *applier) round(dirty map[int32]bool) (again, failed bool) {
-	for partition := range dirty {
-		done, err := a.partition(partition)
-		if err != nil {
-			failed = true
-			a.co.config.Logger.Warn("offsets applier", "partition", partition, "error", err)
-		}
-		if err != nil || !done {
-			a.mu.Lock()
+// nextRetry is how long there is nothing to look at again.
+func (a *applier) nextRetry() time.Duration {
+	wait := time.Hour
+	for _, d := range a.later {
+		wait = min(wait, time.Until(d.due))
+	}
+	return wait
+}
+
+// pick takes the most urgent of the partitions to look at; among equals the one
+// whose last turn is longest ago.
+func (a *applier) pick() (best int32, ok bool) {
+	now := time.Now()
+	a.mu.Lock()
+	for partition, d := range a.later {
+		if !d.due.After(now) {
 			a.dirty[partition] = true
-			a.mu.Unlock()
-			again = true
 		}
 	}
-	return again, failed
-}
-
-// partition applies all there is of one partition; done is false when it must
-// be looked at again although nothing may move.
-func (a *applier) partition(partition int32) (done bool, err error) {
-	store, s := a.co.config.Store, a.co.shards[partition]
-	for a.co.ctx.Err() == nil {
-		// Asked before the read: all that counts was below the watermark then.
-		settled := s.settled()
-		at := store.Applied(partition)
-		data, start, high, err := a.co.config.Read(partition, at.Offset, readBytes)
-		switch {
-		case err != nil && codeOf(err) == kerr.NotCoordinator.Code && !s.wanted():
-			return true, nil // not hosted any more
-		case err != nil:
-			return false, fmt.Errorf("read at %d: %w", at.Offset, err)
-		}
-		agrees, known, err := a.agrees(partition, at, start, high, data)
-		switch {
-		case err != nil:
-			return false, err
-		case !known && !settled:
-			return !s.wanted(), nil
-		case !agrees: // also a leader's log that ends below: it is the truth
-			a.rebuild(partition, at, start, high)
-		case at.Offset < start: // nothing was applied, and the log has lost its beginning
-			a.apply(partition, offsets.Position{Offset: start, Epoch: offsets.NoEpoch}, nil, nil)
-		case at.Offset < high && len(data) == 0:
-			return false, fmt.Errorf("nothing to read at %d below the high watermark %d", at.Offset, high)
-		case at.Offset < high:
-			if err := a.batches(partition, at, data); err != nil {
-				return false, err
-			}
-			if store.Full() {
-				if err := store.Flush(); err != nil {
-					a.broken(err)
-					return false, nil
-				}
-			}
-		default:
-			s.passed(at.Offset, nil)
-			if !s.wanted() {
-				return true, nil
-			}
-			if !settled {
-				return false, nil
-			}
-			return true, s.load()
-		}
-	}
-	return true, nil
-}
-
-// agrees compares the applied position with the log, where data is what follows.
-// Known is false when the log does not reach so far.
-func (a *applier) agrees(partition int32, at offsets.Position, start, high offsets.Offset, data []byte) (agrees, known bool, err error) {
-	a.mu.Lock()
-	trusted := a.tail(partition).trusted
+	dirty := maps.Clone(a.dirty)
 	a.mu.Unlock()
-	next, _, err := record.Split(data)
-	crossing := err == nil && next.Epoch() != at.Epoch
+	bestRank := 0
+	for partition := range dirty {
+		rank := a.co.shards[partition].rank()
+		if !ok || rank > bestRank || rank == bestRank && a.turns[partition] < a.turns[best] {
+			best, bestRank, ok = partition, rank, true
+		}
+	}
+	if ok {
+		a.turn++
+		a.turns[best] = a.turn
+		a.mu.Lock()
+		delete(a.dirty, best)
+		a.mu.Unlock()
+	}
+	return best, ok
+}
+
+// outcome is what is to be done with a partition after a step.
+type outcome uint8
+
+const (
+	done  outcome = iota // nothing until something moves
+	again                // there is more to do
+	wait                 // to be looked at again soon, although nothing may move
+)
+
+func (a *applier) step(partition int32) {
+	what, err := a.advance(partition)
+	if err != nil {
+		a.co.config.Logger.Warn("offsets applier", "partition", partition, "error", err)
+	}
+	before := a.later[partition]
+	delete(a.later, partition)
 	switch {
-	case at.Offset == 0 || at.Epoch == offsets.NoEpoch && at.Offset == start:
-		return true, true, nil // nothing was applied
-	case at.Offset < start:
-		return false, true, nil // what lies between is gone
-	case trusted && !crossing:
-		return true, true, nil
-	case high < at.Offset:
-		return false, false, nil
+	case err != nil && before != nil:
+		pause := min(2*before.pause, retryMost)
+		a.later[partition] = &delay{time.Now().Add(pause), pause}
+	case err != nil || what == wait:
+		a.later[partition] = &delay{time.Now().Add(retryAfter), retryAfter}
+	case what == again:
+		a.poke(partition)
 	}
-	last, _, _, err := a.co.config.Read(partition, at.Offset-1, 1)
-	if err != nil {
-		return false, false, fmt.Errorf("compare at %d: %w", at.Offset-1, err)
-	}
-	b, _, err := record.Split(last)
-	if err != nil {
-		return false, false, fmt.Errorf("compare at %d: %w", at.Offset-1, err)
-	}
-	agrees = b.BaseOffset() < at.Offset && b.LastOffset() >= at.Offset-1 && b.Epoch() == at.Epoch
-	a.mu.Lock()
-	a.tail(partition).trusted = agrees
-	a.mu.Unlock()
-	return agrees, true, nil
 }
 
-func (a *applier) rebuild(partition int32, at offsets.Position, start, high offsets.Offset) {
+// advance takes a partition one step on: applies what was read at once, or
+// drops it, or opens its shard when all that counts is applied.
+func (a *applier) advance(partition int32) (outcome, error) {
+	store, s := a.co.config.Store, a.co.shards[partition]
+	// Asked before anything is read: when the watermark is known to cover all
+	// that was ever acknowledged, so does the view that is taken after it.
+	term, epoch, loads := s.opening()
+	v, hosted := a.co.config.View(partition)
+	a.mu.Lock()
+	drop := a.left[partition] && !hosted
+	delete(a.left, partition)
+	a.mu.Unlock()
+	if !hosted {
+		if drop && store.Applied(partition).Offset > 0 {
+			store.Drop(partition)
+		}
+		return done, nil
+	}
+	settled := loads && v.Settled && v.Epoch == epoch
+	at := store.Applied(partition)
+	var data []byte
+	var err error
+	if high := v.HighWatermark; v.LogStart <= at.Offset && at.Offset < high {
+		if !a.room(v.Leads) {
+			return wait, nil
+		}
+		if data, err = a.co.config.Read(partition, at.Offset, high, readBytes); err != nil {
+			return wait, fmt.Errorf("read at %d: %w", at.Offset, err)
+		}
+	}
+	switch agrees, known := a.agrees(partition, at, v); {
+	case !known && !settled:
+		return idle(loads), nil
+	case !agrees: // also a leader's log that ends below: it is the truth
+		a.rebuild(partition, at, v)
+		return again, nil
+	case at.Offset < v.LogStart: // nothing was applied, and the log has lost its beginning
+		a.apply(partition, offsets.Position{Offset: v.LogStart, Epoch: offsets.NoEpoch}, nil)
+		return again, nil
+	case at.Offset < v.HighWatermark && len(data) == 0:
+		return wait, fmt.Errorf("nothing to read at %d below the high watermark %d", at.Offset, v.HighWatermark)
+	case at.Offset < v.HighWatermark:
+		return again, a.batches(partition, at, data)
+	}
+	s.passed(at.Offset)
+	if !settled {
+		return idle(loads), nil
+	}
+	return done, s.load(term)
+}
+
+// idle is the outcome of a step that could do nothing: a shard that waits to
+// answer looks again by itself.
+func idle(loads bool) outcome {
+	if loads {
+		return wait
+	}
+	return done
+}
+
+// room tells whether more may be applied. Partitions that are only followed
+// wait for the store's flush when the overlay is full; commits of those led
+// here go on until it holds twice as much.
+func (a *applier) room(leads bool) bool {
+	store := a.co.config.Store
+	if !store.Full() {
+		return true
+	}
+	signal(a.flush)
+	if !leads {
+		return false
+	}
+	if store.Overfull() {
+		if err := store.Flush(); err != nil {
+			a.broken(err)
+			return false
+		}
+	}
+	return true
+}
+
+// agrees compares the applied position with the log. Known is false while the
+// log does not reach so far.
+func (a *applier) agrees(partition int32, at offsets.Position, v View) (agrees, known bool) {
+	switch {
+	case at.Offset == 0 || at.Epoch == offsets.NoEpoch && at.Offset == v.LogStart:
+		return true, true // nothing was applied
+	case at.Offset < v.LogStart:
+		return false, true // what lies between is gone
+	case at.Offset > v.LogEnd:
+		return false, false
+	default:
+		return a.co.config.EpochAt(partition, at.Offset-1) == at.Epoch, true
+	}
+}
+
+func (a *applier) rebuild(partition int32, at offsets.Position, v View) {
 	a.co.metrics.rebuilds.Add(1)
 	a.co.config.Logger.Warn("applied offsets do not agree with the log; applying anew",
-		"partition", partition, "applied", at.Offset, "epoch", at.Epoch, "logStart", start, "highWatermark", high)
+		"partition", partition, "applied", at.Offset, "epoch", at.Epoch, "logStart", v.LogStart, "highWatermark", v.HighWatermark)
 	a.co.config.Store.Drop(partition)
-	a.mu.Lock()
-	a.tails[partition] = &tail{trusted: true} // by having applied nothing
-	a.mu.Unlock()
 	a.co.shards[partition].reload()
 }
 
 // batches applies what was read, as far as it is whole.
 func (a *applier) batches(partition int32, at offsets.Position, data []byte) error {
-	a.mu.Lock()
-	t := a.tail(partition)
-	a.mu.Unlock()
 	var changes []offsets.Change
-	var fresh []epochStart
 	from := at.Offset
 	for len(data) > 0 {
 		b, rest, err := record.Split(data)
@@ -248,14 +288,10 @@ func (a *applier) batches(partition int32, at offsets.Position, data []byte) err
 		if b.LastOffset() < from {
 			continue
 		}
-		if !t.seen || t.epoch != b.Epoch() {
-			fresh = append(fresh, epochStart{b.Epoch(), b.BaseOffset()})
-			t.seen, t.epoch = true, b.Epoch()
-		}
 		changes = a.decode(changes, partition, from, b)
 		at = offsets.Position{Offset: b.LastOffset() + 1, Epoch: b.Epoch()}
 	}
-	a.apply(partition, at, changes, fresh)
+	a.apply(partition, at, changes)
 	return nil
 }
 
@@ -288,9 +324,9 @@ func (a *applier) skip(partition int32, at offsets.Offset, err error) {
 	a.co.config.Logger.Warn("record of the offsets topic passed over", "partition", partition, "offset", at, "error", err)
 }
 
-func (a *applier) apply(partition int32, at offsets.Position, changes []offsets.Change, fresh []epochStart) {
+func (a *applier) apply(partition int32, at offsets.Position, changes []offsets.Change) {
 	a.co.config.Store.Apply(partition, at, changes)
-	a.co.shards[partition].passed(at.Offset, fresh)
+	a.co.shards[partition].passed(at.Offset)
 	signal(a.flush)
 }
 
@@ -298,29 +334,28 @@ func (a *applier) apply(partition int32, at offsets.Position, changes []offsets.
 // when much was.
 func (a *applier) flushes() {
 	done := a.co.ctx.Done()
-	settings := &a.co.config.Settings
+	store, settings := a.co.config.Store, &a.co.config.Settings
 	due := time.NewTimer(settings.FlushEvery)
 	due.Stop()
 	waiting := false
 	for {
-		rows := 0
+		now := false
 		select {
 		case <-done:
 			return
 		case <-due.C:
-			waiting = false
-			rows = settings.FlushRows
+			waiting, now = false, true
 		case <-a.flush:
-			rows, _ = a.co.config.Store.Dirty()
 		}
-		if rows < settings.FlushRows {
+		rows, _ := store.Dirty()
+		if !now && rows < settings.FlushRows && !store.Full() {
 			if !waiting && rows > 0 {
 				waiting = true
 				due.Reset(settings.FlushEvery)
 			}
 			continue
 		}
-		if err := a.co.config.Store.Flush(); err != nil {
+		if err := store.Flush(); err != nil {
 			a.broken(err)
 			waiting = true
 			due.Reset(settings.FlushEvery)

@@ -31,16 +31,15 @@ type Config struct {
 	// offset and the leader epoch it was stamped with. Errors that wrap a
 	// *kerr.Error are translated as Kafka's coordinator does.
 	Append func(ctx context.Context, partition int32, b record.Batch) (offsets.Offset, offsets.Epoch, error)
-	// Read returns whole batches of [from, high watermark) of a hosted
-	// partition, at least one when there is one, and the bounds of its log. A
-	// from outside of the bounds is no error.
-	Read func(partition int32, from offsets.Offset, maxBytes int) (b []byte, logStart, highWatermark offsets.Offset, err error)
-	// Leader tells whether this broker leads the partition, and its epoch.
-	Leader func(partition int32) (offsets.Epoch, bool)
-	// Settled tells whether the high watermark of a led partition has reached
-	// the start of the leader's epoch, so that everything acknowledged by
-	// earlier leaders is below it. Nil = always.
-	Settled func(partition int32) bool
+	// View tells what may be seen of this broker's replica of a partition; false
+	// when it hosts none.
+	View func(partition int32) (View, bool)
+	// Read returns whole batches of a hosted partition from an offset on that
+	// lie below another, at least one when there is one.
+	Read func(partition int32, from, below offsets.Offset, maxBytes int) ([]byte, error)
+	// EpochAt is the leader epoch of an offset of a hosted partition, as the
+	// log's own list of epochs has it.
+	EpochAt func(partition int32, at offsets.Offset) offsets.Epoch
 	// TopicExists tells whether the partition exists in the metadata image.
 	TopicExists func(tp offsets.TopicPartition) bool
 	// TopicID and TopicName translate by the metadata image. Nil = no ids.
@@ -54,6 +53,19 @@ type Config struct {
 	Fail func(error)
 	// Settings are the numbers of the server's configuration.
 	Settings Settings
+}
+
+// View is one moment of a replica.
+type View struct {
+	Leads bool
+	Epoch offsets.Epoch // of the leader
+	// Settled tells that the broker leads and that the high watermark has
+	// reached the start of the leader's epoch, so that everything acknowledged
+	// by earlier leaders is below it.
+	Settled       bool
+	LogStart      offsets.Offset
+	HighWatermark offsets.Offset // a follower's own
+	LogEnd        offsets.Offset
 }
 
 // Settings are Kafka's group settings; a zero takes the default.
@@ -85,17 +97,14 @@ func orDefault[T int | time.Duration](v *T, d T) {
 }
 
 func (c *Config) validate() error {
-	if c.Append == nil || c.Read == nil || c.Leader == nil || c.TopicExists == nil || c.Store == nil {
-		return errors.New("group coordinator: Append, Read, Leader, TopicExists and Store are needed")
+	if c.Append == nil || c.View == nil || c.Read == nil || c.EpochAt == nil || c.TopicExists == nil || c.Store == nil {
+		return errors.New("group coordinator: Append, View, Read, EpochAt, TopicExists and Store are needed")
 	}
 	if c.Partitions == 0 {
 		c.Partitions = defaultPartitions
 	}
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
-	}
-	if c.Settled == nil {
-		c.Settled = func(int32) bool { return true }
 	}
 	if c.TopicID == nil {
 		c.TopicID = func(string) (offsets.TopicID, bool) { return offsets.TopicID{}, false }
@@ -227,6 +236,15 @@ func (c *Coordinator) Elected(partition int32, epoch offsets.Epoch) {
 func (c *Coordinator) Resigned(partition int32) {
 	if c.known(partition) {
 		c.shards[partition].resign(false)
+	}
+}
+
+// Left tells that this broker hosts the partition no more: what is stored of it
+// is dropped, for it would lack what is written meanwhile.
+func (c *Coordinator) Left(partition int32) {
+	if c.known(partition) {
+		c.shards[partition].resign(false)
+		c.applier.leave(partition)
 	}
 }
 

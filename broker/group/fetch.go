@@ -100,6 +100,7 @@ func (c *Coordinator) fetchGroup(ask *kmsg.OffsetFetchRequestGroup, version int1
 	s := c.shard(ask.Group)
 	s.mu.Lock()
 	resp.ErrorCode = s.unavailable()
+	term := s.term
 	s.unlock()
 	if resp.ErrorCode != 0 {
 		return resp
@@ -113,6 +114,10 @@ func (c *Coordinator) fetchGroup(ask *kmsg.OffsetFetchRequestGroup, version int1
 	if err != nil {
 		c.config.Logger.Error("fetch offsets", "group", ask.Group, "error", err)
 		resp.Topics, resp.ErrorCode = nil, kerr.CoordinatorNotAvailable.Code
+		return resp
+	}
+	if resp.ErrorCode = s.still(term); resp.ErrorCode != 0 {
+		resp.Topics = nil
 	}
 	return resp
 }

@@ -87,7 +87,7 @@ func (s *shard) elect(epoch offsets.Epoch) {
 	}
 	s.clear()
 	s.role, s.epoch = loading, epoch
-	s.co.applier.suspect(s.partition)
+	s.co.applier.poke(s.partition)
 }
 
 // resign answers everything that waits with NOT_COORDINATOR.
@@ -100,7 +100,7 @@ func (s *shard) resign(forGood bool) {
 	}
 	s.clear()
 	s.role, s.epoch = follower, offsets.NoEpoch
-	s.co.applier.suspect(s.partition)
+	s.co.applier.poke(s.partition)
 }
 
 // clear ends a term. The caller holds the lock.
@@ -122,8 +122,10 @@ func (s *shard) clear() {
 	s.applied.fail(code)
 }
 
-// load makes the groups of the store's rows and opens the shard.
-func (s *shard) load() error {
+// load makes the groups of the store's rows and opens the shard, if it is still
+// in the term for which it was found complete. It reads the groups' own rows
+// only, however many offsets there are.
+func (s *shard) load(term uint64) error {
 	type row struct {
 		name     string
 		snapshot Snapshot
@@ -143,7 +145,7 @@ func (s *shard) load() error {
 	}
 	s.mu.Lock()
 	defer s.unlock()
-	if s.role != loading {
+	if s.term != term || s.role != loading {
 		return nil
 	}
 	now := nowMilli()
@@ -225,27 +227,43 @@ func (s *shard) persist(e *entry, x Write) {
 	})
 }
 
-// wanted tells whether the shard waits to be loaded.
-func (s *shard) wanted() bool {
+// opening is the term and the epoch in which the shard waits to be loaded.
+func (s *shard) opening() (term uint64, epoch offsets.Epoch, loads bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.role == loading
+	return s.term, s.epoch, s.role == loading
 }
 
-// settled tells whether the shard is led and knows all that was ever
-// acknowledged to be below its high watermark.
-func (s *shard) settled() bool {
+// still is the error to answer with if the shard has not answered all the time
+// since a term: what was read meanwhile may be another epoch's.
+func (s *shard) still(term uint64) int16 {
 	s.mu.Lock()
-	role := s.role
-	s.mu.Unlock()
-	return role != follower && s.co.config.Settled(s.partition)
+	defer s.mu.Unlock()
+	if code := s.unavailable(); code != 0 || s.term == term {
+		return code
+	}
+	return kerr.NotCoordinator.Code
+}
+
+// rank orders the shards for the applier: those that wait to be loaded first.
+func (s *shard) rank() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch s.role {
+	case loading:
+		return 2
+	case ready:
+		return 1
+	default:
+		return 0
+	}
 }
 
 // reload makes a shard begin again because what was applied proved wrong.
 func (s *shard) reload() {
 	s.mu.Lock()
 	defer s.unlock()
-	s.applied.at, s.applied.starts = 0, nil
+	s.applied.at = 0
 	if s.role == ready {
 		s.clear()
 		s.role = loading

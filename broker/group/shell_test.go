@@ -89,25 +89,40 @@ func (f *fakeTopic) append(ctx context.Context, p int32, b record.Batch) (offset
 	return base, epoch, nil
 }
 
-func (f *fakeTopic) read(p int32, from offsets.Offset, most int) (out []byte, start, high offsets.Offset, err error) {
+func (f *fakeTopic) read(p int32, from, below offsets.Offset, most int) (out []byte, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	l := f.log(p)
 	f.reads = append(f.reads, from)
-	for _, b := range l.batches {
-		if b.LastOffset() < from || b.BaseOffset() >= l.high || len(out) > 0 && len(out)+len(b) > most {
+	for _, b := range f.log(p).batches {
+		if b.LastOffset() < from || b.BaseOffset() >= below || len(out) > 0 && len(out)+len(b) > most {
 			continue
 		}
 		out = append(out, b...)
 	}
-	return out, l.start, l.high, nil
+	return out, nil
+}
+
+func (f *fakeTopic) view(p int32) (View, bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	l := f.log(p)
+	return View{Leads: true, Epoch: l.epoch, Settled: !f.calm[p], LogStart: l.start, HighWatermark: l.high, LogEnd: l.end()}, true
+}
+
+func (f *fakeTopic) epochAt(p int32, at offsets.Offset) offsets.Epoch {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, b := range f.log(p).batches {
+		if b.BaseOffset() <= at && at <= b.LastOffset() {
+			return b.Epoch()
+		}
+	}
+	return offsets.NoEpoch
 }
 
 func (f *fakeTopic) config(store *offsets.Store) Config {
 	return Config{
-		Partitions: 50, Append: f.append, Read: f.read, Store: store,
-		Leader:  func(p int32) (offsets.Epoch, bool) { f.mu.Lock(); defer f.mu.Unlock(); return f.log(p).epoch, true },
-		Settled: func(p int32) bool { f.mu.Lock(); defer f.mu.Unlock(); return !f.calm[p] },
+		Partitions: 50, Append: f.append, View: f.view, Read: f.read, EpochAt: f.epochAt, Store: store,
 		TopicExists: func(tp offsets.TopicPartition) bool {
 			f.mu.Lock()
 			defer f.mu.Unlock()

@@ -147,7 +147,7 @@ func (s *shard) commit(term uint64, epoch offsets.Epoch, batch record.Batch) int
 	wait := s.await(term, at, epoch)
 	select {
 	case code := <-wait:
-		if now, leads := s.co.config.Leader(s.partition); code == 0 && (!leads || now != epoch) {
+		if v, _ := s.co.config.View(s.partition); code == 0 && (!v.Leads || v.Epoch != epoch) {
 			code = kerr.NotCoordinator.Code // the broker is about to say so
 		}
 		return code
@@ -159,13 +159,7 @@ func (s *shard) commit(term uint64, epoch offsets.Epoch, batch record.Batch) int
 // applied is how far the applier has come, and who waits for it.
 type applied struct {
 	at      offsets.Offset
-	starts  []epochStart // ascending; the newest few
 	waiting []applyWait
-}
-
-type epochStart struct {
-	epoch offsets.Epoch
-	start offsets.Offset
 }
 
 type applyWait struct {
@@ -174,22 +168,13 @@ type applyWait struct {
 	done  chan<- int16
 }
 
-// keptEpochs is how many epochs back an append may be looked up; one that was
-// committed before so many elections is answered as lost.
-const keptEpochs = 16
-
 // verdict tells whether the record at an applied offset is of the epoch it was
 // appended in: an acknowledgement is bound to both.
-func (a *applied) verdict(at offsets.Offset, epoch offsets.Epoch) int16 {
-	for i := len(a.starts) - 1; i >= 0; i-- {
-		if a.starts[i].start <= at {
-			if a.starts[i].epoch == epoch {
-				return 0
-			}
-			break
-		}
+func (s *shard) verdict(at offsets.Offset, epoch offsets.Epoch) int16 {
+	if s.co.config.EpochAt(s.partition, at) != epoch {
+		return kerr.NotCoordinator.Code
 	}
-	return kerr.NotCoordinator.Code
+	return 0
 }
 
 func (a *applied) fail(code int16) {
@@ -208,28 +193,23 @@ func (s *shard) await(term uint64, at offsets.Offset, epoch offsets.Epoch) <-cha
 	case s.term != term:
 		done <- kerr.NotCoordinator.Code
 	case s.applied.at > at:
-		done <- s.applied.verdict(at, epoch)
+		done <- s.verdict(at, epoch)
 	default:
 		s.applied.waiting = append(s.applied.waiting, applyWait{at, epoch, done})
 	}
 	return done
 }
 
-// passed tells the shard how far the applier has come; fresh are the epochs
-// that began on the way.
-func (s *shard) passed(at offsets.Offset, fresh []epochStart) {
+// passed tells the shard how far the applier has come.
+func (s *shard) passed(at offsets.Offset) {
 	s.mu.Lock()
 	defer s.unlock()
 	a := &s.applied
 	a.at = at
-	a.starts = append(a.starts, fresh...)
-	if extra := len(a.starts) - keptEpochs; extra > 0 {
-		a.starts = append([]epochStart(nil), a.starts[extra:]...)
-	}
 	kept := a.waiting[:0]
 	for _, w := range a.waiting {
 		if w.at < at {
-			w.done <- a.verdict(w.at, w.epoch)
+			w.done <- s.verdict(w.at, w.epoch)
 		} else {
 			kept = append(kept, w)
 		}
