@@ -55,13 +55,13 @@ func (b *Broker) groupConfig() group.Config {
 	}
 	return group.Config{
 		Partitions: offsetsPartitions,
-		Append: func(ctx context.Context, partition int32, batch record.Batch) (offsets.Offset, offsets.Epoch, error) {
+		Append: func(ctx context.Context, partition int32, epoch offsets.Epoch, batch record.Batch) (offsets.Offset, error) {
 			p := part(partition)
 			if p == nil {
-				return 0, offsets.NoEpoch, replicaError(replica.ErrNotLeader)
+				return 0, replicaError(replica.ErrNotLeader)
 			}
-			first, ticket, err := b.appendInternal(ctx, p, batch, offsets.NoEpoch)
-			return first, ticket.Epoch, replicaError(err)
+			first, _, err := b.appendInternal(ctx, p, batch, epoch)
+			return first, replicaError(err)
 		},
 		View: func(partition int32) (group.View, bool) {
 			if p := part(partition); p != nil {

@@ -27,10 +27,10 @@ type Config struct {
 	// Partitions is the number of partitions of __consumer_offsets (default 50).
 	Partitions int32
 	// Append writes one batch to a partition of __consumer_offsets with
-	// acks=all and returns once it is committed: the batch's first (or last)
-	// offset and the leader epoch it was stamped with. Errors that wrap a
+	// acks=all in one leader epoch, or not at all, and returns once it is
+	// committed: the offset of one of its records. Errors that wrap a
 	// *kerr.Error are translated as Kafka's coordinator does.
-	Append func(ctx context.Context, partition int32, b record.Batch) (offsets.Offset, offsets.Epoch, error)
+	Append func(ctx context.Context, partition int32, epoch offsets.Epoch, b record.Batch) (offsets.Offset, error)
 	// View tells what may be seen of this broker's replica of a partition; false
 	// when it hosts none.
 	View func(partition int32) (View, bool)

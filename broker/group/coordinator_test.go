@@ -202,14 +202,17 @@ func TestAckIsBoundToTheEpoch(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		p := r.PartitionFor("g")
 		r.topic.mu.Lock()
-		r.topic.stamp = 9
+		r.topic.logs[p].epoch = 9
 		r.topic.mu.Unlock()
-		want(t, "stamped with another epoch", r.commit(outsider("g"), "t", 0, 1), "NOT_COORDINATOR")
+		want(t, "the log is in another epoch", r.commit(outsider("g"), "t", 0, 1), "NOT_COORDINATOR")
+		if end := r.topic.logs[p].end(); end != 0 {
+			t.Errorf("the log goes to %d all the same", end)
+		}
 
 		// Committed, as far as Append knows; but by the time it is applied the
 		// log holds another leader's record there.
 		r.topic.mu.Lock()
-		r.topic.stamp = 0
+		r.topic.logs[p].epoch = 1
 		r.topic.hold = make(chan struct{})
 		hold := r.topic.hold
 		r.topic.mu.Unlock()

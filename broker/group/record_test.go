@@ -114,7 +114,7 @@ func TestForeignRecords(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, _, err := r.topic.append(t.Context(), p, batch); err != nil {
+		if _, err := r.topic.append(t.Context(), p, 1, batch); err != nil {
 			t.Fatal(err)
 		}
 		r.Advance(p, r.topic.log(p).high)

@@ -1,6 +1,7 @@
 package group
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"path/filepath"
@@ -23,7 +24,6 @@ type fakeTopic struct {
 	logs   map[int32]*fakeLog
 	fail   error         // of the next appends
 	hold   chan struct{} // appends are stored and wait here for their commit
-	stamp  offsets.Epoch // epoch appends are stamped with; 0 = the log's
 	reads  []offsets.Offset
 	topics map[string]offsets.TopicID
 	calm   map[int32]bool // partitions that are not settled
@@ -56,19 +56,15 @@ func (l *fakeLog) end() offsets.Offset {
 	return l.batches[len(l.batches)-1].LastOffset() + 1
 }
 
-func (f *fakeTopic) append(ctx context.Context, p int32, b record.Batch) (offsets.Offset, offsets.Epoch, error) {
+func (f *fakeTopic) append(ctx context.Context, p int32, epoch offsets.Epoch, b record.Batch) (offsets.Offset, error) {
 	f.mu.Lock()
-	if f.fail != nil {
-		defer f.mu.Unlock()
-		return 0, offsets.NoEpoch, f.fail
-	}
 	l := f.log(p)
+	if f.fail != nil || epoch != l.epoch {
+		defer f.mu.Unlock()
+		return 0, cmp.Or[error](f.fail, kerr.FencedLeaderEpoch)
+	}
 	b = append(record.Batch(nil), b...)
 	base := l.end()
-	epoch := l.epoch
-	if f.stamp != 0 {
-		epoch = f.stamp
-	}
 	b.Stamp(base, epoch)
 	l.batches = append(l.batches, b)
 	hold := f.hold
@@ -83,10 +79,10 @@ func (f *fakeTopic) append(ctx context.Context, p int32, b record.Batch) (offset
 			l.high = l.end()
 			f.mu.Unlock()
 		case <-ctx.Done():
-			return 0, offsets.NoEpoch, ctx.Err()
+			return 0, ctx.Err()
 		}
 	}
-	return base, epoch, nil
+	return base, nil
 }
 
 func (f *fakeTopic) read(p int32, from, below offsets.Offset, most int) (out []byte, err error) {

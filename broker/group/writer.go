@@ -135,13 +135,12 @@ func (s *shard) append(term uint64, epoch offsets.Epoch, records []record.Record
 func (s *shard) commit(term uint64, epoch offsets.Epoch, batch record.Batch) int16 {
 	ctx, cancel := context.WithTimeout(s.co.ctx, s.co.config.Settings.CommitTimeout)
 	defer cancel()
-	at, stamped, err := s.co.config.Append(ctx, s.partition, batch)
+	// Bound to the epoch: a writer that was left behind by its term must not
+	// append what was refused long ago after what the next term has committed.
+	at, err := s.co.config.Append(ctx, s.partition, epoch, batch)
 	if err != nil {
 		s.co.config.Logger.Warn("group coordinator: append", "partition", s.partition, "error", err)
 		return codeOf(err)
-	}
-	if stamped != epoch {
-		return kerr.NotCoordinator.Code
 	}
 	s.co.applier.poke(s.partition)
 	wait := s.await(term, at, epoch)
