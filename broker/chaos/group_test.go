@@ -1,0 +1,120 @@
+//go:build linux
+
+package chaos
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// groupName is the group of a run.
+const groupName = "chaos"
+
+// join adds a member to the group. It commits after every poll.
+func (w *workload) join(ctx context.Context) error {
+	cl, err := kgo.NewClient(append(brief(w.seeds),
+		kgo.ConsumerGroup(groupName), kgo.ConsumeTopics(events),
+		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
+		kgo.DisableAutoCommit(),
+		kgo.FetchMaxWait(300*time.Millisecond),
+		kgo.SessionTimeout(6*time.Second), kgo.RebalanceTimeout(6*time.Second), kgo.HeartbeatInterval(500*time.Millisecond),
+	)...)
+	if err != nil {
+		return err
+	}
+	w.lookers.Go(func() {
+		defer cl.Close()
+		for ctx.Err() == nil {
+			fetches := cl.PollFetches(ctx)
+			w.note(groupReader, fetches)
+			w.commit(ctx, cl, fetches)
+		}
+	})
+	return nil
+}
+
+// commit commits what was fetched and notes what was acknowledged.
+func (w *workload) commit(ctx context.Context, cl *kgo.Client, fetches kgo.Fetches) {
+	upTo := map[string]map[int32]kgo.EpochOffset{}
+	fetches.EachPartition(func(p kgo.FetchTopicPartition) {
+		if len(p.Records) == 0 {
+			return
+		}
+		if upTo[p.Topic] == nil {
+			upTo[p.Topic] = map[int32]kgo.EpochOffset{}
+		}
+		last := p.Records[len(p.Records)-1]
+		upTo[p.Topic][p.Partition] = kgo.EpochOffset{Epoch: last.LeaderEpoch, Offset: last.Offset + 1}
+	})
+	if len(upTo) == 0 {
+		return
+	}
+	limit, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	from := w.h.now()
+	cl.CommitOffsetsSync(limit, upTo, func(_ *kgo.Client, _ *kmsg.OffsetCommitRequest, resp *kmsg.OffsetCommitResponse, err error) {
+		if err != nil {
+			return // nothing is known of it
+		}
+		for _, t := range resp.Topics {
+			for _, p := range t.Partitions {
+				if at, ok := upTo[t.Topic][p.Partition]; ok && p.ErrorCode == 0 {
+					w.h.commit(commit{Group: groupName, place: place{t.Topic, p.Partition}, Offset: at.Offset, From: from, To: w.h.now()})
+				}
+			}
+		}
+	})
+}
+
+// groupOffsets asks the group's coordinator where the group stands. Partitions
+// it has nothing of stand at -1.
+func (c *cluster) groupOffsets(h *history, group string, parts map[string]int) ([]commit, error) {
+	find := kmsg.NewPtrFindCoordinatorRequest()
+	find.Version, find.CoordinatorKey = 1, group
+	fetch := kmsg.NewPtrOffsetFetchRequest()
+	fetch.Version, fetch.Group = 5, group
+	for topic, count := range parts {
+		t := kmsg.OffsetFetchRequestTopic{Topic: topic}
+		for p := range count {
+			t.Partitions = append(t.Partitions, int32(p))
+		}
+		fetch.Topics = append(fetch.Topics, t)
+	}
+	var all []commit
+	err := c.anyone(patience, func(n *node) error {
+		all = nil
+		resp, err := ask(n.kafka, find, askLimit)
+		if err != nil {
+			return err
+		}
+		found := resp.(*kmsg.FindCoordinatorResponse)
+		if err := kerr.ErrorForCode(found.ErrorCode); err != nil {
+			return err
+		}
+		at := c.node(found.NodeID)
+		if at == nil {
+			return fmt.Errorf("the coordinator is node %d, which is none", found.NodeID)
+		}
+		from := h.now()
+		resp, err = ask(at.kafka, fetch, askLimit)
+		if err != nil {
+			return err
+		}
+		offsets := resp.(*kmsg.OffsetFetchResponse)
+		errs := []error{kerr.ErrorForCode(offsets.ErrorCode)}
+		for _, t := range offsets.Topics {
+			for _, p := range t.Partitions {
+				errs = append(errs, kerr.ErrorForCode(p.ErrorCode))
+				all = append(all, commit{Group: group, place: place{t.Topic, p.Partition}, Offset: p.Offset, From: from, To: h.now(), Fetch: true})
+			}
+		}
+		return errors.Join(errs...)
+	})
+	return all, err
+}

@@ -1,0 +1,128 @@
+//go:build linux
+
+package chaos
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// node is a broker: a server process, or the place where one was and will be.
+type node struct {
+	id     int32
+	kafka  string // HOST:PORT of each listener
+	peer   string
+	http   string
+	space  string // its network namespace, "" = the test's
+	dir    string // the room of its data, log and volume
+	volume *volume
+	argv   []string
+
+	mu      sync.Mutex
+	process *process
+	lives   int
+	paused  bool
+}
+
+// data is the node's data directory.
+func (n *node) data() string { return filepath.Join(n.dir, "disk", "data") }
+
+// logFile is what the process says, over all its lives.
+func (n *node) logFile() string { return filepath.Join(n.dir, "log") }
+
+// start runs the process; it doesn't wait for it to serve.
+func (n *node) start() error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.process != nil && n.process.alive() {
+		return nil
+	}
+	n.lives++
+	f, err := os.OpenFile(n.logFile(), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	_, _ = fmt.Fprintf(f, "==== life %d of node %d, %s\n", n.lives, n.id, time.Now().UTC().Format(time.RFC3339Nano)) // for the reader of the log only
+	_ = f.Close()
+	n.process, err = launch(n.space, n.argv, n.logFile())
+	n.paused = false
+	return err
+}
+
+// running says whether there is a process, paused or not.
+func (n *node) running() bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.process != nil && n.process.alive()
+}
+
+// kill ends the process with SIGKILL.
+func (n *node) kill() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.process != nil {
+		n.process.kill()
+	}
+}
+
+// stop ends the process with SIGTERM.
+func (n *node) stop(limit time.Duration) error {
+	n.mu.Lock()
+	p := n.process
+	n.mu.Unlock()
+	if p == nil {
+		return nil
+	}
+	if err := p.stop(limit); err != nil {
+		return fmt.Errorf("node %d: %w", n.id, err)
+	}
+	return nil
+}
+
+// pause stops the process where it is, resume lets it go on.
+func (n *node) pause() error  { return n.signal(syscall.SIGSTOP, true) }
+func (n *node) resume() error { return n.signal(syscall.SIGCONT, false) }
+
+func (n *node) signal(s os.Signal, paused bool) error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.process == nil || !n.process.alive() {
+		return nil
+	}
+	n.paused = paused
+	return n.process.cmd.Process.Signal(s)
+}
+
+// cpu is what the process has used of the processors.
+func (n *node) cpu() (time.Duration, error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return processCPU(n.process.cmd.Process.Pid)
+}
+
+// processCPU reads user and system time from /proc/PID/schedstat, in
+// nanoseconds, summed over threads.
+func processCPU(pid int) (time.Duration, error) {
+	tasks, err := filepath.Glob("/proc/" + strconv.Itoa(pid) + "/task/*/schedstat")
+	if err != nil {
+		return 0, err
+	}
+	var sum int64
+	for _, task := range tasks {
+		b, err := os.ReadFile(task)
+		if err != nil {
+			continue // the thread has ended
+		}
+		var ran, waited, slices int64
+		if _, err := fmt.Sscan(string(b), &ran, &waited, &slices); err != nil {
+			return 0, fmt.Errorf("%s: %w", task, err)
+		}
+		sum += ran
+	}
+	return time.Duration(sum), nil
+}
