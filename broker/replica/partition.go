@@ -2,6 +2,7 @@ package replica
 
 import (
 	"sync"
+	"time"
 
 	"sawlog/broker/log"
 	"sawlog/broker/record"
@@ -64,7 +65,7 @@ func (p *Partition) Assign(a Assignment) {
 	p.change(-1, func(s *State) {
 		// Nothing is appended now, so the log's end is that of the epoch before.
 		s.logStart, s.logEnd = p.log.Start(), p.log.End()
-		s.Assign(a)
+		s.Assign(a, time.Now().UnixMilli())
 	})
 }
 

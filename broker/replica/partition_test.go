@@ -42,7 +42,12 @@ func oneRecord(t *testing.T) []record.Batch {
 
 // fetched tells the leader how far a follower is.
 func (p *Partition) fetched(follower offsets.BrokerID, end offsets.Offset) {
-	p.change(0, func(s *State) { s.Fetched(follower, end) })
+	p.change(0, func(s *State) {
+		f := Fetch{Follower: follower, LeaderEpoch: s.assigned.Epoch, At: end, LastEpoch: offsets.NoEpoch}
+		if _, err := s.Serve(f, p.log); err != nil {
+			panic(err)
+		}
+	})
 }
 
 func TestAppendIsRefused(t *testing.T) {

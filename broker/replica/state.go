@@ -1,33 +1,41 @@
 package replica
 
 import (
-	"slices"
-
 	"sawlog/offsets"
 )
 
-// Assignment is what the controller decided about one partition.
+// Assignment is what the controller decided about one partition, as of one
+// image of the metadata: never put together from two.
 type Assignment struct {
+	Image          uint64 // index of the metadata it is from; 0 = not told
 	Leader         offsets.BrokerID
 	Epoch          offsets.Epoch
 	PartitionEpoch offsets.Epoch
 	Replicas       []offsets.BrokerID
 	ISR            []offsets.BrokerID
-	MinISR         int // min.insync.replicas as configured
+	MinISR         int  // min.insync.replicas as configured
+	Recovering     bool // the leader was elected uncleanly and hasn't said that it is done
 }
 
-// State is one partition as one of its replicas sees it.
+// State is one partition as one of its replicas sees it, leader or follower.
+// It is told what happened and answers what follows; `now` is in milliseconds
+// and never goes back.
 //
 // Invariant: logStart ≤ lastStable ≤ highWatermark ≤ logEnd, kept by settle.
 type State struct {
 	self     offsets.BrokerID
 	assigned Assignment
-	proposed []offsets.BrokerID // ISR asked of the controller and not answered yet
 
 	// epochStart is the log end this broker began to lead with (H3).
 	epochStart offsets.Offset
-	// followers holds, for this epoch only, how far each follower has fetched.
-	followers map[offsets.BrokerID]offsets.Offset
+	// followers is what each follower's fetches told in this epoch.
+	followers []follower
+	// asked are the members of ISRs asked of the controller that may yet be
+	// granted in this partition epoch (H1).
+	asked  []offsets.BrokerID
+	asking bool // an ask is in flight
+	doubt  bool // the answer to an ask was lost
+	now    int64
 
 	unstable      offsets.Offset // first offset of an open transaction, or −1
 	logStart      offsets.Offset
@@ -53,47 +61,68 @@ func NewState(self offsets.BrokerID, logStart, logEnd offsets.Offset) *State {
 // Leads tells whether this broker leads the partition.
 func (s *State) Leads() bool { return s.assigned.Leader == s.self }
 
+// Assigned is what the controller decided last, as far as it is known here.
+func (s *State) Assigned() Assignment { return s.assigned }
+
+// LogStart is the first offset that may be read.
+func (s *State) LogStart() offsets.Offset { return s.logStart }
+
+// LastStable is the end of what read_committed may read (H6).
+func (s *State) LastStable() offsets.Offset { return s.lastStable }
+
+// HighWatermark is the end of what is known here to be committed.
+func (s *State) HighWatermark() offsets.Offset { return s.highWatermark }
+
+// LogEnd is the offset of the next record.
+func (s *State) LogEnd() offsets.Offset { return s.logEnd }
+
 // Assign takes over what the controller decided and tells whether it was news.
-// An assignment of a partition epoch not higher than the one known is old, unless
-// only the configured MinISR differs.
-func (s *State) Assign(a Assignment) bool {
-	if a.PartitionEpoch < s.assigned.PartitionEpoch || a.Epoch < s.assigned.Epoch {
+// An assignment of a lower partition epoch or an older image is old; one of the
+// same partition epoch may differ by the configured MinISR only.
+func (s *State) Assign(a Assignment, now int64) bool {
+	was := s.assigned
+	switch {
+	case a.PartitionEpoch < was.PartitionEpoch || a.Epoch < was.Epoch || a.Image < was.Image:
+		return false
+	case a.PartitionEpoch == was.PartitionEpoch && a.MinISR == was.MinISR:
+		s.assigned.Image = a.Image
 		return false
 	}
-	if a.PartitionEpoch == s.assigned.PartitionEpoch && a.MinISR == s.assigned.MinISR {
-		return false
-	}
-	if a.Epoch != s.assigned.Epoch {
-		s.followers = nil
-		s.epochStart = s.logEnd
-	}
+	s.now = max(s.now, now)
 	s.assigned = a
-	s.proposed = nil
+	if a.PartitionEpoch != was.PartitionEpoch {
+		s.asked, s.asking, s.doubt = nil, false, false // what was asked before is granted or void (I4)
+	}
+	switch {
+	case !s.Leads():
+		s.followers = nil
+	case a.Epoch != was.Epoch || was.Leader != a.Leader:
+		s.lead()
+	default:
+		s.dismiss(was.ISR)
+	}
 	s.settle()
 	return true
 }
 
-// Propose notes an ISR that is being asked of the controller: its members count
-// for the high watermark at once (H1). nil takes it back.
-func (s *State) Propose(isr []offsets.BrokerID) { s.proposed = isr }
+// Check tells whether a request that knows the given leader epoch (NoEpoch =
+// none told) meets the leader it looks for (R1).
+func (s *State) Check(epoch offsets.Epoch) error {
+	switch {
+	case epoch != offsets.NoEpoch && epoch < s.assigned.Epoch:
+		return ErrFencedEpoch
+	case epoch != offsets.NoEpoch && epoch > s.assigned.Epoch:
+		return ErrUnknownEpoch
+	case !s.Leads():
+		return ErrNotLeader
+	}
+	return nil
+}
 
 // Appended tells the log end after an append, and the begin of the oldest open
 // transaction or −1.
 func (s *State) Appended(end, unstable offsets.Offset) {
 	s.logEnd, s.unstable = end, unstable
-	s.settle()
-}
-
-// Fetched notes that a follower holds all below end, by a fetch in this leader's
-// epoch that didn't diverge.
-func (s *State) Fetched(follower offsets.BrokerID, end offsets.Offset) {
-	if !s.Leads() || !slices.Contains(s.assigned.Replicas, follower) {
-		return
-	}
-	if s.followers == nil {
-		s.followers = map[offsets.BrokerID]offsets.Offset{}
-	}
-	s.followers[follower] = min(end, s.logEnd)
 	s.settle()
 }
 
@@ -103,47 +132,16 @@ func (s *State) Trimmed(start offsets.Offset) {
 	s.settle()
 }
 
-// MayJoin tells whether a follower may be proposed for the ISR: it holds all
-// that is committed and all that this leader began its epoch with.
-func (s *State) MayJoin(follower offsets.BrokerID) bool {
-	end, ok := s.followers[follower]
-	return ok && s.Leads() && end >= s.highWatermark && end >= s.epochStart
-}
-
-// EffectiveMinISR is min.insync.replicas, but never more than there are replicas.
-func (s *State) EffectiveMinISR() int {
-	return max(1, min(s.assigned.MinISR, len(s.assigned.Replicas)))
-}
-
-// UnderMinISR tells whether too few replicas are in sync for acks=all (H2, H4).
-func (s *State) UnderMinISR() bool { return len(s.assigned.ISR) < s.EffectiveMinISR() }
-
-// Trusted tells whether the high watermark is known to be true (H3).
-func (s *State) Trusted() bool { return s.Leads() && s.highWatermark >= s.epochStart }
-
 // settle moves the high watermark as far as the rules allow, and is the one
 // place that keeps the invariant.
 func (s *State) settle() {
 	s.logEnd = max(s.logEnd, s.logStart)
 	s.highWatermark = min(max(s.highWatermark, s.logStart), s.logEnd)
-	if s.Leads() && !s.UnderMinISR() {
+	if s.Leads() && !s.UnderMinISR() { // H2
 		s.highWatermark = max(s.highWatermark, s.lowestEnd())
 	}
 	s.lastStable = s.highWatermark
 	if s.unstable >= 0 {
 		s.lastStable = max(s.logStart, min(s.highWatermark, s.unstable))
 	}
-}
-
-// lowestEnd is the lowest log end over the maximal ISR (H1).
-func (s *State) lowestEnd() offsets.Offset {
-	lowest := s.logEnd
-	for _, isr := range [2][]offsets.BrokerID{s.assigned.ISR, s.proposed} {
-		for _, id := range isr {
-			if id != s.self {
-				lowest = min(lowest, s.followers[id])
-			}
-		}
-	}
-	return lowest
 }

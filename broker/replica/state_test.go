@@ -11,10 +11,22 @@ func assignment(leader offsets.BrokerID, epoch, partitionEpoch offsets.Epoch, mi
 	return Assignment{Leader: leader, Epoch: epoch, PartitionEpoch: partitionEpoch, Replicas: []offsets.BrokerID{1, 2, 3}, ISR: isr, MinISR: minISR}
 }
 
+// noEpochs is a log that knows no leader epoch.
+type noEpochs struct{}
+
+func (noEpochs) EndOffsetFor(offsets.Epoch) (offsets.Epoch, offsets.Offset) { return offsets.NoEpoch, -1 }
+
+// fetch is a follower's fetch in the present epoch, of a broker with epoch 1.
+func fetch(s *State, follower offsets.BrokerID, at offsets.Offset) {
+	_, _ = s.Serve(Fetch{Follower: follower, BrokerEpoch: 1, LeaderEpoch: s.assigned.Epoch, At: at, LastEpoch: offsets.NoEpoch}, noEpochs{})
+}
+
+func inService(offsets.BrokerID) (int64, bool) { return 1, true }
+
 // lead is broker 1 leading in epoch 1 with a log of [0, 10).
 func lead(minISR int, isr ...offsets.BrokerID) *State {
 	s := NewState(1, 0, 10)
-	s.Assign(assignment(1, 1, 1, minISR, isr...))
+	s.Assign(assignment(1, 1, 1, minISR, isr...), 0)
 	return s
 }
 
@@ -23,7 +35,7 @@ func TestAloneEveryAppendIsCommitted(t *testing.T) {
 	if s.highWatermark != 3 || s.Trusted() {
 		t.Errorf("before it leads: high watermark %d, trusted %v", s.highWatermark, s.Trusted())
 	}
-	s.Assign(Assignment{Leader: 1, Epoch: 1, PartitionEpoch: 1, Replicas: []offsets.BrokerID{1}, ISR: []offsets.BrokerID{1}, MinISR: 2})
+	s.Assign(Assignment{Leader: 1, Epoch: 1, PartitionEpoch: 1, Replicas: []offsets.BrokerID{1}, ISR: []offsets.BrokerID{1}, MinISR: 2}, 0)
 	if s.highWatermark != 10 || !s.Trusted() || s.UnderMinISR() {
 		t.Errorf("leading alone: high watermark %d, under min ISR %v", s.highWatermark, s.UnderMinISR())
 	}
@@ -40,35 +52,39 @@ func TestAloneEveryAppendIsCommitted(t *testing.T) {
 func TestHighWatermarkIsTheLowestOfTheISR(t *testing.T) { // H1
 	s := lead(2, 1, 2)
 	s.Appended(20, -1)
-	s.Fetched(2, 15)
-	s.Fetched(3, 12) // a replica, but not in sync
+	fetch(s, 2, 15)
+	fetch(s, 3, 12) // a replica, but not in sync
 	if s.highWatermark != 15 {
 		t.Errorf("high watermark %d", s.highWatermark)
 	}
-	s.Propose([]offsets.BrokerID{1, 2, 3})
-	s.Fetched(2, 18)
+	fetch(s, 3, 15)
+	p, ok := s.Propose(500, inService, 1000)
+	if !ok || len(p.ISR) != 3 {
+		t.Fatalf("proposed %v, %v", p, ok)
+	}
+	fetch(s, 2, 18)
 	if s.highWatermark != 15 { // 3 counts since it was proposed
 		t.Errorf("with 3 proposed: %d", s.highWatermark)
 	}
-	s.Propose(nil)
-	s.Fetched(2, 18)
+	s.Answered(p, Refused)
+	fetch(s, 2, 18)
 	if s.highWatermark != 18 {
 		t.Errorf("proposal taken back: %d", s.highWatermark)
 	}
-	s.Fetched(2, 3) // a follower that starts anew takes nothing back
+	fetch(s, 2, 3) // a follower that starts anew takes nothing back
 	if s.highWatermark != 18 {
 		t.Errorf("went back to %d", s.highWatermark)
 	}
-	s.Fetched(9, 20)
-	if _, known := s.followers[9]; known {
+	fetch(s, 9, 20)
+	if s.follower(9) != nil {
 		t.Error("a stranger's fetch counts")
 	}
 }
 
 func TestHighWatermarkStandsWhileTheISRIsTooSmall(t *testing.T) { // H2, H4
 	s := lead(2, 1, 2)
-	s.Fetched(2, 10)
-	s.Assign(assignment(1, 1, 2, 2, 1))
+	fetch(s, 2, 10)
+	s.Assign(assignment(1, 1, 2, 2, 1), 0)
 	if !s.UnderMinISR() {
 		t.Fatal("one of two isn't too few")
 	}
@@ -76,11 +92,11 @@ func TestHighWatermarkStandsWhileTheISRIsTooSmall(t *testing.T) { // H2, H4
 	if s.highWatermark != 10 {
 		t.Errorf("moved to %d", s.highWatermark)
 	}
-	s.Assign(assignment(1, 1, 3, 1, 1)) // min.insync.replicas lowered
+	s.Assign(assignment(1, 1, 3, 1, 1), 0) // min.insync.replicas lowered
 	if s.highWatermark != 20 {
 		t.Errorf("after lowering: %d", s.highWatermark)
 	}
-	s.Assign(Assignment{Leader: 1, Epoch: 1, PartitionEpoch: 4, Replicas: []offsets.BrokerID{1}, ISR: []offsets.BrokerID{1}, MinISR: 3})
+	s.Assign(Assignment{Leader: 1, Epoch: 1, PartitionEpoch: 4, Replicas: []offsets.BrokerID{1}, ISR: []offsets.BrokerID{1}, MinISR: 3}, 0)
 	if s.EffectiveMinISR() != 1 {
 		t.Errorf("one replica needs %d in sync", s.EffectiveMinISR())
 	}
@@ -91,34 +107,34 @@ func TestNewLeaderIsTrustedOnceItCommittedItsStart(t *testing.T) { // H3
 	if s.Trusted() {
 		t.Error("trusted at once")
 	}
-	s.Fetched(2, 9)
-	if s.Trusted() || s.MayJoin(3) {
+	fetch(s, 2, 9)
+	if s.Trusted() || s.mayJoin(3, 1) {
 		t.Errorf("trusted at %d of 10", s.highWatermark)
 	}
-	s.Fetched(3, 9)
-	if s.MayJoin(3) {
+	fetch(s, 3, 9)
+	if s.mayJoin(3, 1) {
 		t.Error("3 joins without what this leader began with") // KAFKA-7128
 	}
-	s.Fetched(2, 10)
-	s.Fetched(3, 10)
-	if !s.Trusted() || !s.MayJoin(3) {
-		t.Errorf("trusted %v, 3 may join %v", s.Trusted(), s.MayJoin(3))
+	fetch(s, 2, 10)
+	fetch(s, 3, 10)
+	if !s.Trusted() || !s.mayJoin(3, 1) {
+		t.Errorf("trusted %v, 3 may join %v", s.Trusted(), s.mayJoin(3, 1))
 	}
-	s.Assign(assignment(1, 2, 2, 2, 1, 2))
-	if s.Trusted() != (s.highWatermark >= 10) || s.MayJoin(3) {
+	s.Assign(assignment(1, 2, 2, 2, 1, 2), 0)
+	if s.Trusted() != (s.highWatermark >= 10) || s.mayJoin(3, 1) {
 		t.Error("a fetch of the epoch before counts")
 	}
 }
 
 func TestOldAssignmentsChangeNothing(t *testing.T) {
 	s := lead(2, 1, 2)
-	s.Assign(assignment(1, 5, 7, 2, 1, 2))
+	s.Assign(assignment(1, 5, 7, 2, 1, 2), 0)
 	for _, old := range []Assignment{assignment(2, 4, 8, 2, 2), assignment(2, 5, 6, 2, 2), assignment(2, 5, 7, 2, 2)} {
-		if s.Assign(old) || !s.Leads() || s.assigned.Epoch != 5 {
+		if s.Assign(old, 0) || !s.Leads() || s.assigned.Epoch != 5 {
 			t.Errorf("took %+v", old)
 		}
 	}
-	if !s.Assign(assignment(1, 5, 7, 1, 1, 2)) || s.EffectiveMinISR() != 1 {
+	if !s.Assign(assignment(1, 5, 7, 1, 1, 2), 0) || s.EffectiveMinISR() != 1 {
 		t.Error("a new min.insync.replicas was not taken")
 	}
 }
@@ -139,14 +155,16 @@ func TestInvariant(t *testing.T) {
 				if rnd.IntN(3) == 0 {
 					epoch++
 				}
-				s.Assign(assignment(offsets.BrokerID(1+rnd.IntN(2)), epoch, partitionEpoch, 1+rnd.IntN(3), []offsets.BrokerID{1, 2, 3}[:1+rnd.IntN(3)]...))
+				s.Assign(assignment(offsets.BrokerID(1+rnd.IntN(2)), epoch, partitionEpoch, 1+rnd.IntN(3), []offsets.BrokerID{1, 2, 3}[:1+rnd.IntN(3)]...), 0)
 			case 1:
 				end += offsets.Offset(rnd.IntN(10))
 				s.Appended(end, offsets.Offset(rnd.IntN(30))-1)
 			case 2:
-				s.Fetched(offsets.BrokerID(2+rnd.IntN(2)), offsets.Offset(rnd.IntN(int(end)+5)))
+				fetch(s, offsets.BrokerID(2+rnd.IntN(2)), offsets.Offset(rnd.IntN(int(end)+5)))
 			case 3:
-				s.Propose([]offsets.BrokerID{1, 2, 3}[:rnd.IntN(4)])
+				if p, ok := s.Propose(int64(step), inService, 20); ok {
+					s.Answered(p, Outcome(rnd.IntN(4)))
+				}
 			case 4:
 				start = min(end, start+offsets.Offset(rnd.IntN(3)))
 				s.Trimmed(start)
