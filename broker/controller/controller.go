@@ -3,6 +3,7 @@ package controller
 import (
 	"context"
 	"crypto/rand"
+	"errors"
 	"strconv"
 	"strings"
 
@@ -32,15 +33,36 @@ func (c *Controller) Failed() <-chan error { return c.failed }
 
 // Barrier returns when the image holds all that was committed before the call.
 func (c *Controller) Barrier(ctx context.Context) error {
-	_, err := c.propose(ctx, nil)
+	_, err := c.ask(ctx, barrierAsk{})
 	return err
+}
+
+// try decides on a wish by this node's image, without consequences, and returns
+// the image it would lead to.
+func (c *Controller) try(a ask) (*Image, error) {
+	im := c.Image()
+	d, _, err := a.decide(im, c.settings)
+	if err != nil {
+		return nil, err
+	}
+	return im.apply(im.Index+1, d.records)
+}
+
+// change asks for a change, or with dry only whether it could be made, and
+// returns the image it leads to.
+func (c *Controller) change(ctx context.Context, dry bool, a ask) (*Image, error) {
+	if dry {
+		return c.try(a)
+	}
+	_, err := c.ask(ctx, a)
+	return c.Image(), err
 }
 
 // CreateTopic makes a topic and returns it as it was created, or with
 // ValidateOnly as it would be.
 func (c *Controller) CreateTopic(ctx context.Context, t NewTopic) (*Topic, error) {
 	id := newTopicID()
-	im, err := c.change(ctx, t.ValidateOnly, func(im *Image) (decision, error) { return im.createTopic(c.settings, t, id) })
+	im, err := c.change(ctx, t.ValidateOnly, createTopicAsk{Topic: t, ID: id})
 	if err != nil {
 		return nil, err
 	}
@@ -68,29 +90,16 @@ func topicOf(im *Image, id offsets.TopicID) (*Topic, error) {
 	return nil, ErrUnknownTopic
 }
 
-// change decides on and, unless dry, proposes a change.
-func (c *Controller) change(ctx context.Context, dry bool, decide func(*Image) (decision, error)) (*Image, error) {
-	if !dry {
-		return c.propose(ctx, decide)
-	}
-	im := c.Image()
-	d, err := decide(im)
-	if err != nil {
-		return nil, err
-	}
-	return im.apply(im.Index+1, d.records)
-}
-
 // DeleteTopic deletes a topic.
 func (c *Controller) DeleteTopic(ctx context.Context, id offsets.TopicID) error {
-	_, err := c.propose(ctx, func(im *Image) (decision, error) { return im.deleteTopic(id) })
+	_, err := c.ask(ctx, deleteTopicAsk{ID: id})
 	return err
 }
 
 // CreatePartitions grows a topic to total partitions; assignment is nil or the
 // replicas of the new ones.
 func (c *Controller) CreatePartitions(ctx context.Context, topic string, total int32, assignment [][]offsets.BrokerID, validateOnly bool) (*Topic, error) {
-	im, err := c.change(ctx, validateOnly, func(im *Image) (decision, error) { return im.growTopic(topic, total, assignment) })
+	im, err := c.change(ctx, validateOnly, createPartitionsAsk{Topic: topic, Total: total, Assignment: assignment})
 	if err != nil {
 		return nil, err
 	}
@@ -102,17 +111,16 @@ func (c *Controller) CreatePartitions(ctx context.Context, topic string, total i
 
 // AlterConfigs changes the configurations of one resource.
 func (c *Controller) AlterConfigs(ctx context.Context, change ConfigChange) error {
-	_, err := c.change(ctx, change.ValidateOnly, func(im *Image) (decision, error) { return im.alterConfigs(c.settings, change) })
+	_, err := c.change(ctx, change.ValidateOnly, alterConfigsAsk{Change: change})
 	return err
 }
 
 // RegisterBroker registers a broker that starts and returns its epoch.
 func (c *Controller) RegisterBroker(ctx context.Context, r Registration) (epoch int64, err error) {
-	im, err := c.propose(ctx, func(im *Image) (decision, error) { return im.register(c.settings, r) })
-	if err != nil {
+	if _, err := c.ask(ctx, registerAsk{Registration: r}); err != nil {
 		return 0, err
 	}
-	if b, ok := im.Broker(r.ID); ok && b.Incarnation == r.Incarnation {
+	if b, ok := c.Image().Broker(r.ID); ok && b.Incarnation == r.Incarnation {
 		return b.Epoch, nil
 	}
 	return 0, ErrDuplicateBroker
@@ -121,73 +129,95 @@ func (c *Controller) RegisterBroker(ctx context.Context, r Registration) (epoch 
 // ChangeBroker takes a broker in or out of service and moves leadership as that
 // demands.
 func (c *Controller) ChangeBroker(ctx context.Context, change BrokerChange) error {
-	_, err := c.propose(ctx, func(im *Image) (decision, error) { return im.changeBroker(c.settings, change) })
-	return err
+	a, err := c.ask(ctx, changeBrokersAsk{Changes: []BrokerChange{change}})
+	return errors.Join(err, errors.Join(a.refusals...))
 }
 
 // UnregisterBroker forgets a fenced broker that holds no replica.
 func (c *Controller) UnregisterBroker(ctx context.Context, id offsets.BrokerID) error {
-	_, err := c.propose(ctx, func(im *Image) (decision, error) { return im.unregister(id) })
+	_, err := c.ask(ctx, unregisterAsk{ID: id})
 	return err
 }
 
-// ChangeISR lets a leader change its ISR and returns the partition after it.
+// ChangeISRs lets a leader change the ISRs of partitions, each for itself, and
+// returns the partitions after that.
+func (c *Controller) ChangeISRs(ctx context.Context, changes []ISRChange) ([]ISRResult, error) {
+	a, err := c.ask(ctx, changeISRsAsk{Changes: changes})
+	if err != nil {
+		return nil, err
+	}
+	im := c.Image()
+	results := make([]ISRResult, len(changes))
+	for i, change := range changes {
+		results[i].Err = a.refusal(i)
+		if p, ok := im.Partition(change.Topic, change.Partition); ok {
+			results[i].Partition = *p
+		} else if results[i].Err == nil {
+			results[i].Err = ErrUnknownTopic
+		}
+	}
+	return results, nil
+}
+
+// ChangeISR lets a leader change one ISR and returns the partition after it.
 func (c *Controller) ChangeISR(ctx context.Context, change ISRChange) (Partition, error) {
-	im, err := c.propose(ctx, func(im *Image) (decision, error) { return im.changeISR(c.settings, change) })
+	results, err := c.ChangeISRs(ctx, []ISRChange{change})
 	if err != nil {
 		return Partition{}, err
 	}
-	if p, ok := im.Partition(change.Topic, change.Partition); ok {
-		return *p, nil
+	return results[0].Partition, results[0].Err
+}
+
+// ElectLeaders elects the leaders of partitions, each for itself, and returns
+// the partitions after that.
+func (c *Controller) ElectLeaders(ctx context.Context, kind ElectionKind, tps []offsets.TopicPartition) ([]ElectResult, error) {
+	a, err := c.ask(ctx, electLeadersAsk{Kind: kind, Partitions: tps})
+	if err != nil {
+		return nil, err
 	}
-	return Partition{}, ErrUnknownTopic
+	im := c.Image()
+	results := make([]ElectResult, len(tps))
+	for i, tp := range tps {
+		results[i].Err = a.refusal(i)
+		if t, ok := im.TopicByName(tp.Topic); ok && tp.Partition >= 0 && int(tp.Partition) < len(t.Partitions) {
+			results[i].Partition = t.Partitions[tp.Partition]
+		} else if results[i].Err == nil {
+			results[i].Err = ErrUnknownTopic
+		}
+	}
+	return results, nil
 }
 
 // ElectLeader elects one partition's leader and returns the partition after it.
 func (c *Controller) ElectLeader(ctx context.Context, kind ElectionKind, tp offsets.TopicPartition) (Partition, error) {
-	im, err := c.propose(ctx, func(im *Image) (decision, error) { return im.electLeader(c.settings, kind, tp) })
+	results, err := c.ElectLeaders(ctx, kind, []offsets.TopicPartition{tp})
 	if err != nil {
 		return Partition{}, err
 	}
-	if t, ok := im.TopicByName(tp.Topic); ok && int(tp.Partition) < len(t.Partitions) {
-		return t.Partitions[tp.Partition], nil
-	}
-	return Partition{}, ErrUnknownTopic
+	return results[0].Partition, results[0].Err
+}
+
+// Reassign begins to move partitions to other replicas, or with none takes that
+// back, and returns what was refused of it.
+func (c *Controller) Reassign(ctx context.Context, rs []Reassignment) ([]error, error) {
+	return nil, errors.ErrUnsupported
 }
 
 // ProducerIDs takes a block of producer ids for this node: first to
 // first+count-1.
 func (c *Controller) ProducerIDs(ctx context.Context) (first int64, count int, err error) {
-	block := make(chan int64, 1)
-	_, err = c.propose(ctx, func(im *Image) (decision, error) {
-		replace(block, im.nextProducerID)
-		return im.takeProducerIDs(c.node)
-	})
+	a, err := c.ask(ctx, producerIDsAsk{Broker: c.node})
 	if err != nil {
 		return 0, 0, err
 	}
-	return <-block, producerIDBlock, nil
+	return a.number, producerIDBlock, nil
 }
 
 // NodeID takes the next free node id for a broker that joins.
 func (c *Controller) NodeID(ctx context.Context) (offsets.BrokerID, error) {
-	taken := make(chan offsets.BrokerID, 1)
-	_, err := c.propose(ctx, func(im *Image) (decision, error) {
-		replace(taken, im.nextNodeID)
-		return im.takeNodeID()
-	})
+	a, err := c.ask(ctx, nodeIDAsk{})
 	if err != nil {
 		return offsets.NoBroker, err
 	}
-	return <-taken, nil
-}
-
-// replace puts v into a channel of one in place of what is there: a decision
-// may be taken more than once, and only the last one counts.
-func replace[T any](ch chan T, v T) {
-	select {
-	case <-ch:
-	default:
-	}
-	ch <- v
+	return offsets.BrokerID(a.number), nil
 }

@@ -1,6 +1,7 @@
 package controller
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -28,12 +29,13 @@ type machine struct {
 	mu     sync.Mutex // held while an entry is applied and told
 	live   bool       // changes are told; not while a node starts
 	failed error
+	moved  chan struct{} // closed, and replaced, when there is another image or none will come
 
 	entries, bytes int // applied since the last snapshot
 }
 
 func newMachine(onChange func(old, new *Image), fail func(error), snapshotDue chan<- struct{}) *machine {
-	m := &machine{onChange: onChange, fail: fail, snapshotDue: snapshotDue}
+	m := &machine{onChange: onChange, fail: fail, snapshotDue: snapshotDue, moved: make(chan struct{})}
 	m.image.Store(emptyImage())
 	return m
 }
@@ -57,6 +59,7 @@ func (m *machine) Apply(l *raft.Log) any {
 	switch {
 	case a.err != nil:
 		m.failed = fmt.Errorf("apply metadata: %w", a.err)
+		m.move()
 		m.fail(m.failed)
 	case !a.dropped:
 		m.become(a.image)
@@ -91,6 +94,32 @@ func (m *machine) become(next *Image) {
 	old := m.image.Swap(next)
 	if m.live {
 		m.onChange(old, next)
+	}
+	m.move()
+}
+
+// move wakes those who wait for another image.
+func (m *machine) move() {
+	close(m.moved)
+	m.moved = make(chan struct{})
+}
+
+// wait returns when the image holds the entry of an index and that was told.
+func (m *machine) wait(ctx context.Context, index uint64, closing <-chan struct{}) error {
+	for {
+		m.mu.Lock()
+		at, moved, err := m.image.Load().Index, m.moved, m.failed
+		m.mu.Unlock()
+		if at >= index || err != nil {
+			return err
+		}
+		select {
+		case <-moved:
+		case <-ctx.Done():
+			return fmt.Errorf("%w: metadata entry %d is not here yet: %w", ErrUncertain, index, ctx.Err())
+		case <-closing:
+			return ErrClosed
+		}
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 
+	"sawlog/broker/peer"
 	"sawlog/offsets"
 )
 
@@ -25,4 +26,9 @@ type Beaten struct {
 // Heartbeat tells the active controller that a broker lives.
 func (c *Controller) Heartbeat(ctx context.Context, b Beat) (Beaten, error) {
 	return Beaten{}, errors.ErrUnsupported
+}
+
+// serveBeat answers another node's broker.
+func (c *Controller) serveBeat(ctx context.Context, _ peer.Identity, body []byte) ([]byte, error) {
+	return nil, errors.ErrUnsupported
 }

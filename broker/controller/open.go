@@ -2,19 +2,16 @@ package controller
 
 import (
 	"context"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"log/slog"
-	"math"
 	"path"
-	"strconv"
 	"sync"
-	"time"
 
 	"github.com/hashicorp/raft"
 
 	"sawlog/broker/log"
+	"sawlog/broker/peer"
 	"sawlog/broker/vfs"
 	"sawlog/offsets"
 )
@@ -26,6 +23,14 @@ type Config struct {
 	NodeID    offsets.BrokerID // this node
 	Directory UUID             // id of the data directory: a wiped disk is another voter
 	ClusterID string           // of the cluster to make, or the one expected in the folder
+	// Peers is the network between the nodes of the cluster; nil = alone.
+	Peers    *peer.Peers
+	PeerAddr string // where the others reach this node; "" when alone
+	// Joined: this node joined a cluster that exists, and never founds one.
+	Joined bool
+	// Join are addresses of nodes of that cluster: a node that has joined and
+	// has no metadata yet asks there whether it may begin with none.
+	Join []string
 	// Established: the folder has held this cluster's metadata before, so an
 	// empty one is damage and refused.
 	Established bool
@@ -63,6 +68,8 @@ func (c *Config) validate() error {
 		return errors.New("no directory id")
 	case c.ClusterID == "":
 		return errors.New("no cluster id")
+	case c.Peers == nil && (c.Joined || c.PeerAddr != ""):
+		return errors.New("a cluster of several nodes needs a network between them")
 	}
 	return nil
 }
@@ -75,15 +82,6 @@ const (
 	logDir        = "log"
 )
 
-// Raft's clock. A node alone does not wait for it, see elect.
-const (
-	electionTimeout = 300 * time.Millisecond
-	leaseTimeout    = 150 * time.Millisecond
-	commitTimeout   = 10 * time.Millisecond
-	// trailingLogs stay in the log after a snapshot for followers that lag.
-	trailingLogs = 1024
-)
-
 // Controller is one node's part in the metadata quorum.
 type Controller struct {
 	node     offsets.BrokerID
@@ -91,21 +89,30 @@ type Controller struct {
 	logger   *slog.Logger
 	machine  *machine
 	raft     *raft.Raft
-	trans    *raft.InmemTransport
+	self     raft.Server
+	peers    *peer.Peers
+	stream   *stream
+	trans    *raft.NetworkTransport
+	guard    *stallGuard
+	leaders  *leaders
 	stable   *stable
 	entries  *entries
 	disk     *log.Disk
 
 	queue        chan *proposal
-	opened       bool          // Open has succeeded
-	closing      chan struct{} // closed by Close
+	opened       bool            // Open has succeeded
+	closing      chan struct{}   // closed by Close
+	closed       context.Context // ended by Close
+	cancel       context.CancelFunc
 	closeOnce    sync.Once
 	closeErr     error
 	proposerDone chan struct{} // closed when the proposer has ended
 	ledTerm      uint64        // the term takeOver is done for; the proposer's own
 	snapshotDue  chan struct{}
+	stalls       chan struct{} // the disk hung
 	failed       chan error
 	running      sync.WaitGroup
+	membership   sync.Mutex // held while a server is added or removed
 }
 
 // Open starts the node and returns when its image holds all that was committed.
@@ -121,8 +128,12 @@ func Open(ctx context.Context, c Config) (*Controller, error) {
 		closing:      make(chan struct{}),
 		proposerDone: make(chan struct{}),
 		snapshotDue:  make(chan struct{}, 1),
+		stalls:       make(chan struct{}, 1),
+		peers:        c.Peers,
+		leaders:      newLeaders(),
 		failed:       make(chan error, 1),
 	}
+	o.closed, o.cancel = context.WithCancel(context.Background())
 	o.machine = newMachine(c.OnChange, o.fail, o.snapshotDue)
 	if err := o.start(ctx, c); err != nil {
 		return nil, fmt.Errorf("controller in %s: %w", path.Join(c.Dir, controllerDir), errors.Join(err, o.stop()))
@@ -163,20 +174,30 @@ func (c *Controller) start(ctx context.Context, config Config) error {
 	if err != nil {
 		return err
 	}
-	if err := c.startRaft(config, snaps, fresh); err != nil {
+	if fresh && config.Joined && len(config.Join) > 0 {
+		if err := c.rejoin(ctx, config); err != nil {
+			return err
+		}
+	}
+	if err := c.startRaft(config, snaps, fresh && !config.Joined); err != nil {
 		return err
 	}
-	if err := c.elect(ctx); err != nil {
+	if err := c.elect(ctx, config.Joined); err != nil {
 		return err
 	}
+	c.running.Go(func() { c.leaders.watch(c.closing) })
 	c.running.Go(c.watchDisk)
 	c.running.Go(c.takeSnapshots)
-	if err := c.join(config.ClusterID); err != nil {
+	c.running.Go(c.restAfterStalls)
+	c.running.Go(c.runProposer)
+	if c.peers != nil {
+		c.serve()
+	}
+	if err := c.enter(ctx, config); err != nil {
 		return err
 	}
 	c.machine.begin()
 	c.opened = true
-	c.running.Go(c.runProposer)
 	return nil
 }
 
@@ -254,70 +275,18 @@ func (c *Controller) inspect(snaps *snapshots, established bool) (fresh bool, er
 	return false, c.entries.verify(covered, term)
 }
 
-// startRaft starts Raft and, where there is none, a cluster of this node alone.
-func (c *Controller) startRaft(config Config, snaps *snapshots, fresh bool) error {
-	id := raft.ServerID(strconv.Itoa(int(config.NodeID)) + "." + hex.EncodeToString(config.Directory[:]))
-	addr, trans := raft.NewInmemTransport(raft.ServerAddress(id))
-	trans.Connect(addr, trans)
-	c.trans = trans
-	rc := raft.DefaultConfig()
-	rc.LocalID = id
-	rc.Logger = newRaftLogger(config.Logger)
-	rc.HeartbeatTimeout, rc.ElectionTimeout, rc.LeaderLeaseTimeout = electionTimeout, electionTimeout, leaseTimeout
-	rc.CommitTimeout = commitTimeout
-	rc.BatchApplyCh = true
-	rc.TrailingLogs = trailingLogs
-	// Raft's own trigger is switched off: takeSnapshots counts bytes as well.
-	rc.SnapshotThreshold, rc.SnapshotInterval = math.MaxUint64, 24*time.Hour
-	if fresh {
-		alone := raft.Configuration{Servers: []raft.Server{{Suffrage: raft.Voter, ID: id, Address: addr}}}
-		if err := raft.BootstrapCluster(rc, c.entries, c.stable, snaps, trans, alone); err != nil {
-			return err
-		}
+// enter founds the cluster where there is none yet and this node is to, waits
+// until the image holds all that was committed, and refuses another cluster's.
+func (c *Controller) enter(ctx context.Context, config Config) error {
+	var entry ask = barrierAsk{}
+	if !config.Joined && c.alone() {
+		entry = foundAsk{ClusterID: config.ClusterID}
 	}
-	var err error
-	c.raft, err = raft.NewRaft(rc, c.machine, c.entries, c.stable, snaps, trans)
-	return err
-}
-
-// elect waits until this node leads. As the only voter it need not wait for a
-// silent leader: it tells itself that it is time.
-func (c *Controller) elect(ctx context.Context) error {
-	servers := c.raft.GetConfiguration()
-	if err := servers.Error(); err != nil {
+	if _, err := c.ask(ctx, entry); err != nil {
 		return err
 	}
-	self := c.trans.LocalAddr()
-	if all := servers.Configuration().Servers; len(all) != 1 || all[0].Address != self {
-		return fmt.Errorf("%w: the quorum in the raft log is %v, this node is %s", errFormat, all, self)
-	}
-	var now raft.TimeoutNowResponse
-	if err := c.trans.TimeoutNow(raft.ServerID(self), self, &raft.TimeoutNowRequest{RPCHeader: raft.RPCHeader{ProtocolVersion: raft.ProtocolVersionMax}}, &now); err != nil {
-		return err
-	}
-	select {
-	case <-c.raft.LeaderCh():
-		return nil
-	case <-ctx.Done():
-		return fmt.Errorf("wait for leadership: %w", ctx.Err())
-	}
-}
-
-// join founds the cluster where there is none yet, and refuses another one's.
-func (c *Controller) join(clusterID string) error {
-	t := &turn{c: c}
-	if err := t.takeOver(); err != nil {
-		return err
-	}
-	refusal, err := t.add(func(im *Image) (decision, error) { return im.found(clusterID) })
-	if err = errors.Join(refusal, err); err != nil {
-		return err
-	}
-	if err := t.commit(); err != nil {
-		return err
-	}
-	if have := c.Image().ClusterID; have != clusterID {
-		return fmt.Errorf("the metadata is that of cluster %q, not %q", have, clusterID)
+	if have := c.Image().ClusterID; have != config.ClusterID {
+		return fmt.Errorf("the metadata is that of cluster %q, not %q", have, config.ClusterID)
 	}
 	return nil
 }
@@ -354,12 +323,11 @@ func (c *Controller) Close() error {
 
 func (c *Controller) stop() (err error) {
 	close(c.closing)
+	c.cancel()
 	c.running.Wait()
-	if c.raft != nil {
-		err = errors.Join(c.raft.Shutdown().Error(), c.trans.Close())
-		if err == nil && c.opened {
-			err = c.stable.SetUint64([]byte(floorKey), uint64(c.entries.log.End()))
-		}
+	err = c.stopRaft()
+	if err == nil && c.opened {
+		err = c.stable.SetUint64([]byte(floorKey), uint64(c.entries.log.End()))
 	}
 	if c.disk != nil {
 		err = errors.Join(err, c.disk.Close())

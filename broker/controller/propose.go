@@ -10,42 +10,44 @@ import (
 
 // proposal is a wish for a change, waiting for its turn.
 type proposal struct {
-	ctx context.Context
-	// decide turns the image as it will be into records. nil is a barrier.
-	decide func(*Image) (decision, error)
-	done   chan outcome // takes one
+	ctx  context.Context
+	ask  ask
+	done chan outcome // takes one
 }
 
-// outcome is what became of a proposal: the image that holds it, or an error.
+// outcome is what became of a proposal: the index of the image that holds it
+// and what else the asker wants to know, or a refusal that rests on that image.
 type outcome struct {
-	image *Image
-	err   error
+	index  uint64
+	answer answer
+	err    error
 }
 
 // maxCoalesced bounds how many proposals one turn takes.
 const maxCoalesced = 1024
 
-// propose hands a wish to the proposer and waits until it is applied.
-func (c *Controller) propose(ctx context.Context, decide func(*Image) (decision, error)) (*Image, error) {
-	p := &proposal{ctx, decide, make(chan outcome, 1)}
+// propose hands a wish to the proposer of this node, which must be the active
+// controller, and waits until it is applied.
+func (c *Controller) propose(ctx context.Context, a ask) outcome {
+	p := &proposal{ctx, a, make(chan outcome, 1)}
 	select {
 	case c.queue <- p:
 	case <-ctx.Done():
-		return nil, ctx.Err()
+		return outcome{err: ctx.Err()}
 	case <-c.closing:
-		return nil, ErrClosed
+		return outcome{err: ErrClosed}
 	}
 	select {
 	case o := <-p.done:
-		return o.image, o.err
+		return o
 	case <-ctx.Done():
-		return nil, fmt.Errorf("%w: %w", ErrUncertain, ctx.Err())
+		return outcome{err: fmt.Errorf("%w: %w", ErrUncertain, ctx.Err())}
 	case <-c.proposerDone:
 		select {
 		case o := <-p.done:
-			return o.image, o.err
+			return o
 		default:
-			return nil, ErrClosed
+			return outcome{err: ErrClosed}
 		}
 	}
 }
@@ -90,13 +92,17 @@ func (c *Controller) gather(first *proposal) []*proposal {
 func (c *Controller) turn(batch []*proposal) {
 	t := &turn{c: c}
 	err := t.takeOver()
-	refusals := make([]error, len(batch))
+	outcomes := make([]outcome, len(batch))
 	for i, p := range batch {
 		if err != nil {
 			break
 		}
-		if refusals[i] = p.ctx.Err(); refusals[i] == nil && p.decide != nil {
-			refusals[i], err = t.add(p.decide)
+		o := &outcomes[i]
+		if o.err = p.ctx.Err(); o.err == nil {
+			o.err, err = t.add(func(im *Image) (d decision, refusal error) {
+				d, o.answer, refusal = p.ask.decide(im, c.settings)
+				return d, refusal
+			})
 		}
 	}
 	if err == nil {
@@ -105,14 +111,14 @@ func (c *Controller) turn(batch []*proposal) {
 	if err == nil && !t.committed {
 		err = c.barrier()
 	}
-	image := c.Image()
+	index := c.Image().Index
 	for i, p := range batch {
-		switch {
-		case err != nil:
+		if err != nil {
 			p.done <- outcome{err: err}
-		default:
-			p.done <- outcome{image, refusals[i]}
+			continue
 		}
+		outcomes[i].index = index
+		p.done <- outcomes[i]
 	}
 }
 

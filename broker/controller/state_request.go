@@ -109,3 +109,23 @@ const (
 	Preferred ElectionKind = iota
 	Unclean
 )
+
+// Reassignment asks for other replicas of a partition; with none it takes a
+// reassignment that is under way back.
+type Reassignment struct {
+	Topic     string
+	Partition int32
+	Replicas  []offsets.BrokerID // preferred leader first
+}
+
+// ISRResult is what became of an ISRChange, and the partition after it.
+type ISRResult struct {
+	Partition Partition
+	Err       error
+}
+
+// ElectResult is what became of one partition's election, and the partition after it.
+type ElectResult struct {
+	Partition Partition
+	Err       error
+}

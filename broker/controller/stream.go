@@ -1,0 +1,175 @@
+package controller
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/raft"
+
+	"sawlog/broker/peer"
+)
+
+// redialEvery is how long a dial waits before it tries again.
+const redialEvery = 25 * time.Millisecond
+
+// stream is the network as Raft sees it: connections between peers, and one
+// kind without a network, from a node to itself. It is a raft.StreamLayer.
+type stream struct {
+	self  raft.ServerAddress
+	peers *peer.Peers // nil = alone
+	// at tells which member has an address. It is asked when ready is closed.
+	at    func(raft.ServerAddress) (QuorumMember, bool)
+	ready chan struct{}
+
+	arrived chan net.Conn
+	ctx     context.Context // ends when the stream is closed
+	cancel  context.CancelFunc
+
+	mu   sync.Mutex
+	open map[net.Conn]struct{}
+}
+
+func newStream(peers *peer.Peers, self raft.ServerAddress, at func(raft.ServerAddress) (QuorumMember, bool)) *stream {
+	s := &stream{
+		self: self, peers: peers, at: at, ready: make(chan struct{}),
+		arrived: make(chan net.Conn), open: make(map[net.Conn]struct{}),
+	}
+	s.ctx, s.cancel = context.WithCancel(context.Background())
+	if peers != nil {
+		peers.Accept(peer.Raft, func(c *peer.Conn) { s.deliver(c) })
+	}
+	return s
+}
+
+// deliver hands a connection to Raft.
+func (s *stream) deliver(conn net.Conn) {
+	tracked, err := s.track(conn)
+	if err != nil {
+		return
+	}
+	select {
+	case s.arrived <- tracked:
+	case <-s.ctx.Done():
+		_ = tracked.Close()
+	}
+}
+
+// track keeps a connection in mind until it is closed.
+func (s *stream) track(conn net.Conn) (net.Conn, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.ctx.Err() != nil {
+		return nil, errors.Join(net.ErrClosed, conn.Close())
+	}
+	t := &trackedConn{conn, s}
+	s.open[t] = struct{}{}
+	return t, nil
+}
+
+// trackedConn is a connection its stream closes.
+type trackedConn struct {
+	net.Conn
+	stream *stream
+}
+
+// Close closes the connection.
+func (c *trackedConn) Close() error {
+	c.stream.mu.Lock()
+	delete(c.stream.open, c)
+	c.stream.mu.Unlock()
+	return c.Conn.Close()
+}
+
+// Accept waits for a connection.
+func (s *stream) Accept() (net.Conn, error) {
+	select {
+	case conn := <-s.arrived:
+		return conn, nil
+	case <-s.ctx.Done():
+		return nil, net.ErrClosed
+	}
+}
+
+// Dial connects to the member at an address. It doesn't fail before its time is
+// up: Raft waits after each failure, in the end for ten seconds, and a node that
+// comes back must not wait that long for what it missed.
+func (s *stream) Dial(address raft.ServerAddress, timeout time.Duration) (net.Conn, error) {
+	ctx, cancel := context.WithTimeout(s.ctx, timeout)
+	defer cancel()
+	select {
+	case <-s.ready:
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	if address == s.self {
+		return s.loop(ctx)
+	}
+	for {
+		conn, err := s.dial(ctx, address)
+		if err == nil {
+			return s.track(conn)
+		}
+		select {
+		case <-time.After(redialEvery):
+		case <-ctx.Done():
+			return nil, err
+		}
+	}
+}
+
+// loop is a connection of the node to itself.
+func (s *stream) loop(ctx context.Context) (net.Conn, error) {
+	near, far := net.Pipe()
+	go s.deliver(far) // ends at the latest when the stream is closed
+	conn, err := s.track(near)
+	if err != nil {
+		return nil, err
+	}
+	return conn, ctx.Err()
+}
+
+// dial connects once. Whoever answers must be the member that Raft means: what
+// another node acknowledges doesn't count for it.
+func (s *stream) dial(ctx context.Context, address raft.ServerAddress) (net.Conn, error) {
+	member, ok := s.at(address)
+	if !ok || s.peers == nil {
+		return nil, fmt.Errorf("no member of the metadata quorum is at %s", address)
+	}
+	conn, err := s.peers.Dial(ctx, string(address), peer.Raft, member.ID)
+	if err != nil {
+		return nil, err
+	}
+	if UUID(conn.Remote.Directory) != member.Directory {
+		err := fmt.Errorf("node %d at %s has another data directory than the member of the metadata quorum", member.ID, address)
+		return nil, errors.Join(err, conn.Close())
+	}
+	return conn, nil
+}
+
+// Addr is the node's own address.
+func (s *stream) Addr() net.Addr { return streamAddr(s.self) }
+
+// streamAddr is an address of Raft's.
+type streamAddr raft.ServerAddress
+
+func (streamAddr) Network() string  { return "peer" }
+func (a streamAddr) String() string { return string(a) }
+
+// Close closes all connections.
+func (s *stream) Close() error {
+	s.cancel()
+	s.mu.Lock()
+	open := make([]net.Conn, 0, len(s.open))
+	for conn := range s.open {
+		open = append(open, conn)
+	}
+	s.mu.Unlock()
+	for _, conn := range open {
+		_ = conn.Close() // nobody is left to be told
+	}
+	return nil
+}
