@@ -118,3 +118,19 @@ func (c *cluster) groupOffsets(h *history, group string, parts map[string]int) (
 	})
 	return all, err
 }
+
+// coordinator is the node a group's offsets are kept by, 0 when nobody says.
+func (c *cluster) coordinator(group string) int32 {
+	find := kmsg.NewPtrFindCoordinatorRequest()
+	find.Version, find.CoordinatorKey = 1, group
+	for _, n := range c.running() {
+		resp, err := ask(n.kafka, find, time.Second)
+		if err != nil {
+			continue
+		}
+		if found := resp.(*kmsg.FindCoordinatorResponse); found.ErrorCode == 0 {
+			return found.NodeID
+		}
+	}
+	return 0
+}

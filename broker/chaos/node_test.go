@@ -26,6 +26,7 @@ type node struct {
 	mu      sync.Mutex
 	process *process
 	lives   int
+	left    bool // it is no longer of the cluster; of the one who does harm
 	paused  bool
 }
 

@@ -32,11 +32,14 @@ type prober struct {
 	names map[int32]string // addresses by node
 }
 
+// probeTick is how often a partition is probed.
+const probeTick = 50 * time.Millisecond
+
 // probe sends until ctx ends.
-func probe(ctx context.Context, h *history, seeds []string, p place, every time.Duration) {
+func probe(ctx context.Context, h *history, seeds []string, p place) {
 	b := &prober{h: h, seeds: seeds, place: p, turn: int(p.Partition)}
 	defer b.hangUp()
-	tick := time.NewTicker(every)
+	tick := time.NewTicker(probeTick)
 	defer tick.Stop()
 	for {
 		select {

@@ -19,6 +19,12 @@ const (
 	state  = "state"  // compacted
 )
 
+// How many partitions they have.
+const (
+	eventsPartitions = 6
+	statePartitions  = 2
+)
+
 // workload is the clients of a run. begin starts them, end waits for them.
 type workload struct {
 	h        *history
@@ -75,7 +81,7 @@ func begin(h *history, seeds []string, parts map[string]int, producers int) (*wo
 		w.senders.Go(func() { w.produce(sending, cl, fmt.Sprintf("i%d", i)) })
 	}
 	for p := range parts[events] {
-		w.senders.Go(func() { probe(sending, h, seeds, place{events, int32(p)}, 50*time.Millisecond) })
+		w.senders.Go(func() { probe(sending, h, seeds, place{events, int32(p)}) })
 	}
 	for i := range 2 {
 		if err := w.read(looking, fmt.Sprintf("reader%d", i), i == 1); err != nil {

@@ -1,0 +1,394 @@
+//go:build linux
+
+package chaos
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"sawlog/broker/compat/peer"
+)
+
+var (
+	runsFlag   = flag.Int("runs", 1, "how many more runs TestChaos makes, from the first seed without a result on")
+	seedsFlag  = flag.String("seeds", "", "make the runs of these seeds instead, such as 17,23; their results aren't kept")
+	outFlag    = flag.String("out", "", "the results file; bin/chaos/results.jsonl of the project when empty")
+	faultsFlag = flag.String("faults", "", "only these kinds of faults, such as kill,isolate")
+	harmFlag   = flag.Duration("harm", 40*time.Second, "how long faults go on in a run")
+	healFlag   = flag.Duration("heal", 20*time.Second, "how long clients work on after the last fault")
+	nodesFlag  = flag.Int("nodes", 0, "how many nodes; 3, and 5 in every fourth run, when 0")
+	keepFlag   = flag.Bool("keep", false, "keep the directories of runs that pass, too")
+)
+
+// home is where runs leave what they leave.
+func home(t testing.TB) string {
+	t.Helper()
+	if *outFlag != "" {
+		dir, err := filepath.Abs(filepath.Dir(*outFlag))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return dir
+	}
+	dir, err := filepath.Abs("../../bin/chaos")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+func resultsFile(t testing.TB) string {
+	t.Helper()
+	if *outFlag != "" {
+		return *outFlag
+	}
+	return filepath.Join(home(t), "results.jsonl")
+}
+
+// Clusters come to harm while clients work; nothing acknowledged is lost,
+// doubled or reordered.
+func TestChaos(t *testing.T) {
+	before, err := readResults(resultsFile(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var seeds []uint64
+	for s := range strings.SplitSeq(*seedsFlag, ",") {
+		if s == "" {
+			continue
+		}
+		seed, err := strconv.ParseUint(s, 10, 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		seeds = append(seeds, seed)
+	}
+	kept := len(seeds) == 0
+	for seed := uint64(1); kept && len(seeds) < *runsFlag; seed++ {
+		if !slices.ContainsFunc(before, func(r result) bool { return r.Seed == seed }) {
+			seeds = append(seeds, seed)
+		}
+	}
+	for _, seed := range seeds {
+		t.Run(strconv.FormatUint(seed, 10), func(t *testing.T) {
+			r := chaos(t, seed)
+			for _, v := range r.Violations {
+				t.Errorf("seed %d: %s: %s", seed, v.Check, v.What)
+			}
+			if !kept {
+				t.Log(summary([]result{r}))
+				return
+			}
+			if err := addResult(resultsFile(t), r); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	after, err := readResults(resultsFile(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("passed and failed so far:\n%s", summary(after))
+}
+
+// What all runs so far have shown.
+func TestSummary(t *testing.T) {
+	all, err := readResults(resultsFile(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("%s:\n%s", resultsFile(t), summary(all))
+}
+
+// room is the directory of a run. It is gone after a run that passes, and moved
+// aside after one that fails.
+func room(t *testing.T, name string) string {
+	t.Helper()
+	dir := filepath.Join(home(t), "run-"+name)
+	if err := os.RemoveAll(dir); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	// The first to be registered is the last to run: nothing is mounted by then.
+	t.Cleanup(func() {
+		if !t.Failed() && !*keepFlag {
+			_ = os.RemoveAll(dir) // what stays is removed by the next run
+			return
+		}
+		aside := filepath.Join(home(t), "failed", name)
+		_ = os.RemoveAll(aside)
+		err := errors.Join(os.MkdirAll(filepath.Dir(aside), 0o755), os.Rename(dir, aside))
+		t.Logf("kept in %s %v (node data: mount -o loop nodeN/disk.img)", aside, err)
+	})
+	return dir
+}
+
+// chaos is one run.
+func chaos(t *testing.T, seed uint64) result {
+	r := result{Seed: seed, Began: time.Now().UTC(), Version: version(t), Nodes: 3}
+	if seed%4 == 0 {
+		r.Nodes = 5
+	}
+	if *nodesFlag > 0 {
+		r.Nodes = *nodesFlag
+	}
+	replicas, least := min(3, r.Nodes), strconv.Itoa(min(2, r.Nodes))
+	fail := func(check string, err error) result {
+		r.Violations = append(r.Violations, violation{check, err.Error()})
+		return r
+	}
+	dir := room(t, strconv.FormatUint(seed, 10))
+	c, err := openCluster(t, dir, shape{size: r.Nodes, most: r.Nodes + 1, volumes: true, network: true})
+	if err != nil {
+		return fail("the cluster does not come up", err)
+	}
+	r.Lacks = c.notes
+	parts := map[string]int{events: eventsPartitions, state: statePartitions}
+	if err := c.createTopic(events, eventsPartitions, replicas, map[string]string{"min.insync.replicas": least}); err != nil {
+		return fail("a topic can't be made", err)
+	}
+	if err := c.createTopic(state, statePartitions, replicas, map[string]string{
+		"min.insync.replicas": least, "cleanup.policy": "compact", "segment.ms": "5000", "min.cleanable.dirty.ratio": "0.1",
+	}); err != nil {
+		return fail("a topic can't be made", err)
+	}
+	if err := await(patience, func() error { return c.healed(events, state) }); err != nil {
+		return fail("the cluster does not come up", err)
+	}
+	h := newHistory()
+	h.Keyed[state] = true
+	w, err := begin(h, c.seeds(), parts, 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	var watchers sync.WaitGroup
+	l, err := newLoads(c.binary, dir, c.seeds())
+	if err != nil {
+		t.Fatal(err)
+	}
+	watchers.Go(func() { l.keep(ctx, h, 8*time.Second) })
+	for _, n := range c.nodes {
+		watchers.Go(func() { watch(ctx, h, n) })
+	}
+	time.Sleep(2 * time.Second) // of clients working, before the first fault
+	m := &mischief{c: c, h: h}
+	var only []string
+	if *faultsFlag != "" {
+		only = strings.Split(*faultsFlag, ",")
+	}
+	if err := m.carryOut(planned(seed, m.able, only), *harmFlag); err != nil {
+		r.Violations = append(r.Violations, violation{"a fault can't be undone", err.Error()})
+	}
+	r.finish(c, h, w, l, m, parts, func() { cancel(); watchers.Wait() })
+	return r
+}
+
+// finish heals, reads everything back and checks it.
+func (r *result) finish(c *cluster, h *history, w *workload, l *loads, m *mischief, parts map[string]int, stopWatching func()) {
+	note := func(check string, err error) {
+		if err != nil {
+			r.Violations = append(r.Violations, violation{check, err.Error()})
+		}
+	}
+	began := h.now()
+	note("not healed", await(patience, func() error { return c.healed(everyTopic...) }))
+	healed := h.now()
+	r.HealMS = (healed - began).Milliseconds()
+	time.Sleep(*healFlag - min(*healFlag, healed-began))
+	end := h.now()
+	stopWatching()
+	note("clients don't come to an end", w.end(30*time.Second))
+	r.Faults = m.faults
+	blame(r.Faults, outages(h, end, 4*probeTick))
+	for _, o := range outages(h, end, 4*probeTick) {
+		if o.To == end {
+			note("not healed", fmt.Errorf("%s has taken no writes from %s to the end at %s", o.place, o.From, o.To))
+		}
+	}
+	note("the log can't be read", readAll(h, c.seeds(), parts))
+	var err error
+	h.Final, err = c.groupOffsets(h, groupName, parts)
+	note("group offsets can't be read", err)
+	h.Final = slices.DeleteFunc(h.Final, func(o commit) bool { return o.Topic != events })
+	_, err = l.once(context.Background())
+	note("the load job does not end", err)
+	table, err := rows(l.out, events)
+	note("the Parquet files can't be read", err)
+	r.Violations = append(r.Violations, check(h)...)
+	r.Violations = append(r.Violations, checkRows(h, table, true)...)
+	note("replicas can't be compared", r.compare(c))
+	r.Ops = count(h)
+	r.Ops.Loads, r.Ops.Retried, r.Ops.Rows = l.committed, l.retried, len(table)
+	r.Took = h.now().Seconds()
+}
+
+// compare stops the cluster and compares what its nodes have on disk.
+func (r *result) compare(c *cluster) error {
+	var all []partition
+	err := c.anyone(patience, func(n *node) (err error) {
+		all, err = partitions(n.kafka, everyTopic...)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	if err := c.stopAll(patience); err != nil {
+		r.Violations = append(r.Violations, violation{"a node does not stop", err.Error()})
+	}
+	own, dirs := map[place][]int32{}, map[int32]string{}
+	for _, p := range all {
+		own[p.place] = p.Replicas
+	}
+	for _, n := range c.nodes {
+		dirs[n.id] = n.data()
+	}
+	logs, err := readReplicas(dirs, own)
+	if err != nil {
+		return err
+	}
+	r.Violations = append(r.Violations, checkReplicas(logs,
+		func(topic string) bool { return topic != events },
+		func(topic string) bool { return topic == events || topic == state })...)
+	r.Violations = append(r.Violations, checkEpochs(logs)...)
+	return nil
+}
+
+// watch asks a node all the while who leads what.
+func watch(ctx context.Context, h *history, n *node) {
+	tick := time.NewTicker(250 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		all, err := partitions(n.kafka, events, state)
+		if err != nil {
+			continue
+		}
+		for _, p := range all {
+			if p.Leader >= 0 {
+				h.lead(leads{p.place, p.LeaderEpoch, p.Leader, fmt.Sprintf("metadata of node %d", n.id)})
+			}
+		}
+	}
+}
+
+// readAll reads every partition from its start to its end.
+func readAll(h *history, seeds []string, parts map[string]int) error {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	cl, err := kgo.NewClient(brief(seeds)...)
+	if err != nil {
+		return err
+	}
+	defer cl.Close()
+	ends, err := listOffsets(ctx, cl, parts, -1)
+	if err != nil {
+		return err
+	}
+	starts, err := listOffsets(ctx, cl, parts, -2)
+	if err != nil {
+		return err
+	}
+	from := map[string]map[int32]kgo.Offset{}
+	for p, at := range starts {
+		h.Start[p] = at
+		if from[p.Topic] == nil {
+			from[p.Topic] = map[int32]kgo.Offset{}
+		}
+		from[p.Topic][p.Partition] = kgo.NewOffset().At(at)
+		if ends[p] <= at {
+			delete(ends, p)
+		}
+	}
+	cl.AddConsumePartitions(from)
+	for len(ends) > 0 {
+		fetches := cl.PollFetches(ctx)
+		if ctx.Err() != nil {
+			return fmt.Errorf("the ends %v are not reached: %w", ends, ctx.Err())
+		}
+		var bad error
+		fetches.EachError(func(topic string, p int32, err error) { bad = fmt.Errorf("%s/%d: %w", topic, p, err) })
+		if bad != nil {
+			return bad
+		}
+		fetches.EachRecord(func(r *kgo.Record) {
+			p := place{r.Topic, r.Partition}
+			v, err := parseValue(r.Value)
+			if err != nil {
+				bad = fmt.Errorf("%s@%d: %w", p, r.Offset, err)
+			}
+			h.Log[p] = append(h.Log[p], found{v, r.Offset, r.LeaderEpoch})
+			if r.Offset+1 >= ends[p] {
+				delete(ends, p)
+			}
+		})
+		if bad != nil {
+			return bad
+		}
+	}
+	return nil
+}
+
+// listOffsets asks leaders for starts (-2) or ends (-1).
+func listOffsets(ctx context.Context, cl *kgo.Client, parts map[string]int, at int64) (map[place]int64, error) {
+	req := kmsg.NewPtrListOffsetsRequest()
+	req.ReplicaID = -1
+	for topic, count := range parts {
+		t := kmsg.NewListOffsetsRequestTopic()
+		t.Topic = topic
+		for p := range count {
+			part := kmsg.NewListOffsetsRequestTopicPartition()
+			part.Partition, part.Timestamp, part.CurrentLeaderEpoch = int32(p), at, -1
+			t.Partitions = append(t.Partitions, part)
+		}
+		req.Topics = append(req.Topics, t)
+	}
+	all := map[place]int64{}
+	err := await(patience, func() error {
+		resp, err := req.RequestWith(ctx, cl)
+		if err != nil {
+			return err
+		}
+		for _, t := range resp.Topics {
+			for _, p := range t.Partitions {
+				if p.ErrorCode != 0 {
+					return fmt.Errorf("%s/%d: error %d", t.Topic, p.Partition, p.ErrorCode)
+				}
+				all[place{t.Topic, p.Partition}] = p.Offset
+			}
+		}
+		return nil
+	})
+	return all, err
+}
+
+// version is that of the command line under test.
+func version(t testing.TB) string {
+	t.Helper()
+	out, err := exec.Command(peer.Binary(t), "version").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	first, _, _ := strings.Cut(string(out), "\n")
+	return strings.TrimSpace(first)
+}

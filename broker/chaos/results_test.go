@@ -1,0 +1,246 @@
+//go:build linux
+
+package chaos
+
+import (
+	"bufio"
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// result is a run, a line of the results file.
+type result struct {
+	Seed       uint64      `json:"seed"`
+	Began      time.Time   `json:"began"`
+	Version    string      `json:"version"`
+	Nodes      int         `json:"nodes"`
+	Lacks      []string    `json:"lacks,omitempty"` // what this machine can't do
+	Faults     []fault     `json:"faults"`
+	Ops        ops         `json:"ops"`
+	HealMS     int64       `json:"heal_ms"` // until every replica was in sync again, from the last fault's end
+	Took       float64     `json:"took_s"`
+	Violations []violation `json:"violations,omitempty"`
+}
+
+// ops counts what clients did.
+type ops struct {
+	Sent    int `json:"sent"`
+	Acked   int `json:"acked"`
+	Refused int `json:"refused"`
+	Unknown int `json:"unknown"`
+	Read    int `json:"read"`
+	Commits int `json:"commits"`
+	Stale   int `json:"stale"` // fetches of offsets that answered an older state
+	Loads   int `json:"loads"`
+	Retried int `json:"retried"`
+	Rows    int `json:"rows"`
+}
+
+func count(h *history) ops {
+	o := ops{Sent: len(h.Sent), Read: len(h.Seen), Commits: len(h.Commits)}
+	for _, s := range h.Sent {
+		switch s.Verdict {
+		case acked:
+			o.Acked++
+		case refused:
+			o.Refused++
+		default:
+			o.Unknown++
+		}
+	}
+	return o
+}
+
+// readResults reads a results file; a last line that was torn off is left out.
+func readResults(file string) ([]result, error) {
+	f, err := os.Open(file)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, nil
+	} else if err != nil {
+		return nil, err
+	}
+	defer func() { _ = f.Close() }() // only read from
+	var all []result
+	for dec := json.NewDecoder(bufio.NewReader(f)); ; {
+		var r result
+		if err := dec.Decode(&r); err != nil {
+			return all, nil
+		}
+		all = append(all, r)
+	}
+}
+
+// addResult appends a run.
+func addResult(file string, r result) error {
+	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+		return err
+	}
+	f, err := os.OpenFile(file, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	line, err := json.Marshal(r)
+	if err != nil {
+		return errors.Join(err, f.Close())
+	}
+	_, err = f.Write(append(line, '\n'))
+	return errors.Join(err, f.Close())
+}
+
+// summary says what runs have shown.
+func summary(all []result) string {
+	var b strings.Builder
+	failed, sum := 0, ops{}
+	broken := map[string][]uint64{}
+	faults := map[string][]fault{}
+	var heals []int64
+	for _, r := range all {
+		if len(r.Violations) > 0 {
+			failed++
+		}
+		for _, v := range r.Violations {
+			if !slices.Contains(broken[v.Check], r.Seed) {
+				broken[v.Check] = append(broken[v.Check], r.Seed)
+			}
+		}
+		for _, f := range r.Faults {
+			faults[f.Kind] = append(faults[f.Kind], f)
+		}
+		heals = append(heals, r.HealMS)
+		sum.Sent, sum.Acked, sum.Refused = sum.Sent+r.Ops.Sent, sum.Acked+r.Ops.Acked, sum.Refused+r.Ops.Refused
+		sum.Unknown, sum.Read, sum.Commits = sum.Unknown+r.Ops.Unknown, sum.Read+r.Ops.Read, sum.Commits+r.Ops.Commits
+		sum.Loads, sum.Rows = sum.Loads+r.Ops.Loads, sum.Rows+r.Ops.Rows
+	}
+	_, _ = fmt.Fprintf(&b, "%d runs, %d with a violation", len(all), failed)
+	if failed == 0 && len(all) > 0 {
+		_, _ = fmt.Fprintf(&b, "; at 95 %% confidence fewer than %.1f %% of runs have one", min(100, 300/float64(len(all))))
+	}
+	_, _ = fmt.Fprintf(&b, "\nsent %d, acknowledged %d, refused %d, unknown %d; read %d; commits %d; load runs %d, rows %d\n",
+		sum.Sent, sum.Acked, sum.Refused, sum.Unknown, sum.Read, sum.Commits, sum.Loads, sum.Rows)
+	for _, c := range []string{"acknowledged lost", "doubled", "reordered"} {
+		_, _ = fmt.Fprintf(&b, "%s: %d runs\n", c, len(broken[c]))
+	}
+	for _, c := range slices.Sorted(maps.Keys(broken)) {
+		_, _ = fmt.Fprintf(&b, "violation: %s, seeds %v\n", c, broken[c])
+	}
+	_, _ = fmt.Fprintf(&b, "all replicas in sync after healing: p50 %s, max %s\n", quantile(heals, 0.5), quantile(heals, 1))
+	_, _ = fmt.Fprintf(&b, "%-18s %6s %8s %8s %8s   a partition takes no writes for\n", "fault", "count", "p50", "p99", "max")
+	for _, k := range slices.Sorted(maps.Keys(faults)) {
+		var out []int64
+		for _, f := range faults[k] {
+			out = append(out, f.Out)
+		}
+		_, _ = fmt.Fprintf(&b, "%-18s %6d %8s %8s %8s\n", k, len(out), quantile(out, 0.5), quantile(out, 0.99), quantile(out, 1))
+	}
+	return b.String()
+}
+
+// quantile of milliseconds.
+func quantile(ms []int64, q float64) time.Duration {
+	if len(ms) == 0 {
+		return 0
+	}
+	ms = slices.Sorted(slices.Values(ms))
+	return time.Duration(ms[min(len(ms)-1, int(q*float64(len(ms))))]) * time.Millisecond
+}
+
+// blame gives each outage to the fault it followed.
+func blame(faults []fault, all []outage) {
+	for _, o := range all {
+		at := o.From.Milliseconds() + probeTick.Milliseconds()
+		i, _ := slices.BinarySearchFunc(faults, at, func(f fault, at int64) int { return cmp.Compare(f.At, at) })
+		// The fault may have begun while the last acknowledgement was on its way.
+		for i > 0 && i == len(faults) || i > 0 && faults[i].At > at {
+			i--
+		}
+		if len(faults) > 0 && faults[i].At <= at {
+			faults[i].Out = max(faults[i].Out, (o.To - o.From).Milliseconds())
+		}
+	}
+}
+
+// A results file goes on where it was, even when its last line is torn.
+func TestResultsAreKept(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "deep", "results.jsonl")
+	for seed := range uint64(3) {
+		r := result{Seed: seed, HealMS: int64(1000 * seed), Ops: ops{Sent: 10, Acked: 9}, Faults: []fault{{Kind: "kill", Out: int64(seed) * 100}}}
+		if seed == 2 {
+			r.Violations = []violation{{"doubled", "x"}, {"doubled", "y"}}
+		}
+		if err := addResult(file, r); err != nil {
+			t.Fatal(err)
+		}
+	}
+	b, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(file, append(b, `{"seed":9,"beg`...), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	all, err := readResults(file)
+	if err != nil || len(all) != 3 {
+		t.Fatalf("%d results, %v", len(all), err)
+	}
+	text := summary(all)
+	for _, want := range []string{"3 runs, 1 with a violation", "sent 30, acknowledged 27", "doubled: 1 runs", "acknowledged lost: 0 runs", "seeds [2]", "max 2s"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("the summary lacks %q:\n%s", want, text)
+		}
+	}
+	if text := summary(all[:2]); !strings.Contains(text, "fewer than 100.0 %") {
+		t.Error(text)
+	}
+}
+
+// An outage counts for the fault before it, an early one for none.
+func TestOutagesAreBlamed(t *testing.T) {
+	h := newHistory()
+	p := place{events, 0}
+	for _, at := range []time.Duration{0, 1, 2, 12, 13, 20, 21} {
+		h.send(sent{place: p, value: value{Producer: "probe"}, Verdict: acked, From: at * time.Second, To: at * time.Second})
+	}
+	h.send(sent{place: p, value: value{Producer: "probe"}, Verdict: unknown, From: 14 * time.Second, To: 15 * time.Second})
+	all := outages(h, 30*time.Second, 5*time.Second)
+	if len(all) != 3 || all[0].To != 12*time.Second || all[1].From != 13*time.Second || all[2].To != 30*time.Second {
+		t.Fatalf("outages %v", all)
+	}
+	faults := []fault{{Kind: "a", At: 1990}, {Kind: "b", At: 13_020}, {Kind: "c", At: 25_000}}
+	blame(faults, all)
+	if faults[0].Out != 10_000 || faults[1].Out != 9_000 || faults[2].Out != 0 {
+		t.Errorf("blamed %+v", faults)
+	}
+}
+
+// A plan follows from its seed, and has every kind before one comes twice.
+func TestPlansFollowFromSeeds(t *testing.T) {
+	yes := func(string) bool { return true }
+	a, b, c := planned(7, yes, nil), planned(7, yes, nil), planned(8, yes, nil)
+	if !slices.Equal(a, b) || slices.Equal(a, c) {
+		t.Error("a plan is not a function of its seed")
+	}
+	seen := map[string]bool{}
+	for _, s := range a[:len(kinds)] {
+		seen[s.kind] = true
+	}
+	if len(seen) != len(kinds) {
+		t.Errorf("%d kinds in the first %d steps", len(seen), len(kinds))
+	}
+	for _, s := range planned(7, func(needs string) bool { return needs == "" }, nil) {
+		if s.kind == "isolate" || s.kind == "disk full" {
+			t.Errorf("%s on a machine that can't", s.kind)
+		}
+	}
+	if one := planned(7, yes, []string{"kill"}); len(one) != 4 || one[0].kind != "kill" {
+		t.Errorf("only kills: %v", one)
+	}
+}
