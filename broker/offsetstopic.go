@@ -194,6 +194,9 @@ func (b *Broker) resign(t *topic) {
 // elect tells the group coordinator which partitions of its topic this broker
 // leads now, and which it has no replica of any more.
 func (b *Broker) elect(t *topic) {
+	if t.meta.Name == jobsTopic {
+		b.advances.journals.tell()
+	}
 	if t.meta.Name != offsetsTopic {
 		return
 	}
@@ -266,7 +269,8 @@ type advances struct {
 	done chan struct{}
 	stop chan struct{}
 
-	judged atomic.Bool // the image is known to be the present one
+	judged   atomic.Bool // the image is known to be the present one
+	journals watchers    // of leaders of journals
 
 	mu    sync.Mutex
 	moved map[int32]offsets.Offset

@@ -12,6 +12,7 @@ import (
 
 	"sawlog/broker"
 	"sawlog/broker/brokertest"
+	"sawlog/offsets"
 )
 
 func TestRestartKeepsEverything(t *testing.T) {
@@ -186,5 +187,12 @@ func TestJournal(t *testing.T) {
 	}
 	if _, err := b.Journal(t.Context(), "mine"); err == nil {
 		t.Error("a journal on a topic of a user's")
+	}
+	if l := b.JournalLeader("__sawlog_jobs"); !l.Here || l.Epoch != j.Epoch() || b.JournalLeader("mine").Node != offsets.NoBroker {
+		t.Errorf("led by %+v in epoch %d", l, j.Epoch())
+	}
+	j.Close()
+	if err := j.Append(t.Context(), []byte("x"), nil); err == nil {
+		t.Error("a closed journal took an entry")
 	}
 }
