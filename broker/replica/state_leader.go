@@ -139,6 +139,19 @@ func (s *State) Trusted() bool { return s.Leads() && s.highWatermark >= s.epochS
 // never is a time before all others.
 const never = -1 << 60
 
+// Committed tells whether what was appended up to an end in a leader epoch is
+// safe: whether acks=all may be acknowledged, or why that will not be known. It
+// is bound to the epoch, however far the high watermark is.
+func (s *State) Committed(epoch offsets.Epoch, end offsets.Offset) (bool, error) {
+	switch {
+	case !s.Leads() || s.assigned.Epoch != epoch:
+		return false, ErrNotLeader
+	case s.UnderMinISR():
+		return false, ErrNotEnoughAfterAppend // H4
+	}
+	return s.highWatermark >= end, nil
+}
+
 // joinWait is how long, in milliseconds, the high watermark waits for the next
 // fetch of a follower that is about to join: without it a follower slower than
 // the others would never be seen at the high watermark while records come in.

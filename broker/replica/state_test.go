@@ -14,7 +14,9 @@ func assignment(leader offsets.BrokerID, epoch, partitionEpoch offsets.Epoch, mi
 // noEpochs is a log that knows no leader epoch.
 type noEpochs struct{}
 
-func (noEpochs) EndOffsetFor(offsets.Epoch) (offsets.Epoch, offsets.Offset) { return offsets.NoEpoch, -1 }
+func (noEpochs) EndOffsetFor(offsets.Epoch) (offsets.Epoch, offsets.Offset) {
+	return offsets.NoEpoch, -1
+}
 
 // fetch is a follower's fetch in the present epoch, of a broker with epoch 1.
 func fetch(s *State, follower offsets.BrokerID, at offsets.Offset) {
