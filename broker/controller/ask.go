@@ -127,4 +127,5 @@ func (c *Controller) serve() {
 	c.peers.Serve(askMethod, c.serveAsk)
 	c.peers.Serve(beatMethod, c.serveBeat)
 	c.peers.Serve(joinMethod, c.serveJoin)
+	c.peers.OnClosed(c.closedBy)
 }

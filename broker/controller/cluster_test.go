@@ -177,7 +177,10 @@ type member struct {
 	join    []string
 	change  func(*Config)
 
-	peers *peer.Peers
+	epoch   int64
+	halt    chan struct{} // ends the beats
+	beating sync.WaitGroup
+	peers   *peer.Peers
 	*Controller
 }
 
@@ -227,13 +230,49 @@ func (n *member) start() {
 	if err := n.open(ctx); err != nil {
 		n.t.Fatalf("node %d: %v", n.id, err)
 	}
-	_, err := n.RegisterBroker(ctx, Registration{
+	var err error
+	n.epoch, err = n.RegisterBroker(ctx, Registration{
 		ID: n.id, Incarnation: incarnation(n.id, n.starts), Directory: n.dir,
-		Endpoints: []Endpoint{{"PEER", n.addr, 0}, {"PLAINTEXT", n.addr, 1}},
+		Endpoints: []Endpoint{{"PEER", fmt.Sprintf("node%d", n.id), 9093}, {"PLAINTEXT", "client", 1}},
+		Fenced:    len(n.join) > 0,
 	})
 	if err != nil {
 		n.t.Fatalf("node %d registers: %v", n.id, err)
 	}
+	n.halt = make(chan struct{})
+	n.beating.Go(n.keepBeating)
+}
+
+// keepBeating is what a broker does all its life.
+func (n *member) keepBeating() {
+	t := time.NewTicker(150 * time.Millisecond)
+	defer t.Stop()
+	for {
+		_, _ = n.Heartbeat(n.t.Context(), Beat{Broker: n.id, Epoch: n.epoch, Applied: n.Applied(), WantUnfence: true})
+		select {
+		case <-t.C:
+		case <-n.halt:
+			return
+		}
+	}
+}
+
+// inService waits until exactly some brokers are in service, as a node sees it.
+func (n *member) inService(ids ...offsets.BrokerID) {
+	n.t.Helper()
+	for range 2000 {
+		var have []offsets.BrokerID
+		for _, b := range n.Image().Brokers {
+			if b.usable() {
+				have = append(have, b.ID)
+			}
+		}
+		if slices.Equal(have, ids) {
+			return
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+	n.t.Fatalf("not in service: %v\n%s", ids, describe(n.Image()))
 }
 
 // stop closes a node.
@@ -242,6 +281,7 @@ func (n *member) stop() {
 	if n.Controller == nil {
 		return
 	}
+	n.quiet()
 	if err := n.Controller.Close(); err != nil {
 		n.t.Errorf("node %d: %v", n.id, err)
 	}
@@ -252,6 +292,15 @@ func (n *member) stop() {
 	delete(n.net.listeners, n.addr)
 	n.net.mu.Unlock()
 	n.Controller = nil
+}
+
+// quiet ends the beats of a node's broker.
+func (n *member) quiet() {
+	if n.halt != nil {
+		close(n.halt)
+		n.beating.Wait()
+		n.halt = nil
+	}
 }
 
 // kill ends a node without warning: its disk is as a crash leaves it, its
@@ -265,6 +314,7 @@ func (n *member) kill() {
 	if err := n.peers.Close(); err != nil {
 		n.t.Errorf("node %d: %v", n.id, err)
 	}
+	n.quiet()
 	_ = n.Controller.Close() // it can't say goodbye any more
 	n.Controller, n.fs = nil, left
 }

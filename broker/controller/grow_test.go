@@ -10,6 +10,7 @@ func TestGrow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, nodes := clusterOf(t, 3)
 		defer stopAll(nodes)
+		nodes[0].inService(1, 2, 3)
 		for i, n := range nodes {
 			create(t, n.Controller, string(rune('a'+i)), 3)
 		}

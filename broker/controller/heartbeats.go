@@ -3,32 +3,248 @@ package controller
 import (
 	"context"
 	"errors"
+	"fmt"
+	"net"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/hashicorp/raft"
 
 	"sawlog/broker/peer"
-	"sawlog/offsets"
 )
 
-// Beat is what a broker says of itself again and again, to stay in service.
-type Beat struct {
-	Broker       offsets.BrokerID
-	Epoch        int64
-	Applied      uint64 // index of the broker's image
-	WantUnfence  bool   // it is ready to serve
-	WantShutdown bool   // it wants to leave in good order
+const (
+	sessionTimeoutKey = "broker.session.timeout.ms"
+	sessionTimeout    = 600 // ms
+	// lookEvery is how often the active controller looks for brokers that are silent.
+	lookEvery = 50 * time.Millisecond
+)
+
+// peerListener is the name of the endpoint other nodes reach a broker at.
+const peerListener = "PEER"
+
+// probeAfter is when a broker whose connection closed is tried again, if it
+// didn't refuse before: a process that ends closes one thing after the other.
+var probeAfter = []time.Duration{0, 10 * time.Millisecond, 50 * time.Millisecond}
+
+// heartbeats is what the active controller hears of brokers. Its lock is held
+// for no longer than it takes to look at them: who hangs on a disk never keeps
+// a beat waiting.
+type heartbeats struct {
+	began time.Time
+
+	mu       sync.Mutex
+	term     uint64 // the sessions are of; 0 = none
+	sessions *sessions
+
+	changing atomic.Bool  // a change of brokers is on its way
+	leased   atomic.Int64 // when the last beat that found this broker in service was sent, ms after began; 0 = never
 }
 
-// Beaten is the answer to a Beat.
-type Beaten struct {
-	Fenced      bool // it is out of service
-	MayShutdown bool // it leads nothing, and the others know
-}
+// now is in ms, by a clock nobody sets.
+func (h *heartbeats) now() int64 { return time.Since(h.began).Milliseconds() + 1 }
 
-// Heartbeat tells the active controller that a broker lives.
+// Heartbeat tells the active controller that a broker lives. It tries once.
 func (c *Controller) Heartbeat(ctx context.Context, b Beat) (Beaten, error) {
-	return Beaten{}, errors.ErrUnsupported
+	sent := c.beats.now()
+	to, err := c.beat(ctx, b)
+	if err == nil && !to.Fenced {
+		c.beats.leased.Store(sent)
+	}
+	return to, err
+}
+
+func (c *Controller) beat(ctx context.Context, b Beat) (Beaten, error) {
+	if c.raft.State() == raft.Leader {
+		return c.takeBeat(b)
+	}
+	ctx, cancel := context.WithTimeout(ctx, sessionTimeout*time.Millisecond)
+	defer cancel()
+	src, err := c.callLeader(ctx, c.leaders.changed(), beatMethod, b.encode())
+	if err != nil {
+		return Beaten{}, err
+	}
+	r := &reader{src: src}
+	flags, refusal := r.uint8(), r.refusal()
+	if err := r.done(); err != nil {
+		return Beaten{}, err
+	}
+	return Beaten{flags&1 != 0, flags&2 != 0}, refusal
+}
+
+// Leased tells whether the active controller can't have taken this node's
+// broker out of service yet: a beat that found it in service was sent less than
+// a session ago. A node alone always is.
+func (c *Controller) Leased() bool {
+	if c.peers == nil || c.alone() {
+		return true
+	}
+	at := c.beats.leased.Load()
+	return at != 0 && c.beats.now()-at < c.sessionTimeout()
+}
+
+func (c *Controller) sessionTimeout() int64 {
+	return int64(c.settings.number(c.Image(), nil, sessionTimeoutKey, sessionTimeout))
+}
+
+func (b Beat) encode() []byte {
+	dst := appendInt64(appendInt64(appendInt32(nil, b.Broker), b.Epoch), b.Applied)
+	return appendBool(appendBool(dst, b.WantUnfence), b.WantShutdown)
+}
+
+func decodeBeat(src []byte) (Beat, error) {
+	r := &reader{src: src}
+	b := Beat{Broker: r.brokerID(), Epoch: r.int64(), Applied: uint64(r.int64())}
+	b.WantUnfence, b.WantShutdown = r.bool(), r.bool()
+	return b, r.done()
 }
 
 // serveBeat answers another node's broker.
-func (c *Controller) serveBeat(ctx context.Context, _ peer.Identity, body []byte) ([]byte, error) {
-	return nil, errors.ErrUnsupported
+func (c *Controller) serveBeat(_ context.Context, _ peer.Identity, body []byte) ([]byte, error) {
+	b, err := decodeBeat(body)
+	if err != nil {
+		return nil, err
+	}
+	to, refusal := c.takeBeat(b)
+	var flags uint8
+	if to.Fenced {
+		flags |= 1
+	}
+	if to.MayShutdown {
+		flags |= 2
+	}
+	return appendRefusal([]byte{flags}, refusal), nil
+}
+
+// takeBeat takes a beat on the active controller.
+func (c *Controller) takeBeat(b Beat) (Beaten, error) {
+	h := &c.beats
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if !c.leads() || h.term != c.led.Load() {
+		return Beaten{}, fmt.Errorf("%w: no beats are taken here", ErrNotController)
+	}
+	return h.sessions.beat(h.now(), b, c.Image())
+}
+
+// leads tells whether this node is the active controller and has taken over.
+func (c *Controller) leads() bool {
+	return c.raft.State() == raft.Leader && c.led.Load() == c.raft.CurrentTerm()
+}
+
+// watchBrokers takes brokers in and out of service while this node is the
+// active controller.
+func (c *Controller) watchBrokers() {
+	t := time.NewTicker(lookEvery)
+	defer t.Stop()
+	for {
+		select {
+		case <-t.C:
+		case <-c.look:
+		case b := <-c.suspects:
+			c.running.Go(func() { c.suspect(b) })
+			continue
+		case <-c.closing:
+			return
+		}
+		if c.leads() {
+			c.lookAtBrokers()
+		}
+	}
+}
+
+func (c *Controller) lookAtBrokers() {
+	h := &c.beats
+	im, term := c.Image(), c.led.Load()
+	h.mu.Lock()
+	fresh := h.term != term
+	if fresh {
+		h.term, h.sessions = term, newSessions(c.sessionTimeout(), h.now())
+	}
+	h.sessions.timeout = c.sessionTimeout()
+	changes := h.sessions.due(h.now(), im)
+	h.mu.Unlock()
+	if fresh {
+		for i := range im.Brokers {
+			if b := &im.Brokers[i]; b.ID != c.node && !b.Fenced {
+				c.running.Go(func() { c.suspect(*b) }) // it may have died with the leader before
+			}
+		}
+	}
+	if len(changes) == 0 || !h.changing.CompareAndSwap(false, true) {
+		return
+	}
+	c.running.Go(func() {
+		defer h.changing.Store(false)
+		o := c.propose(c.closed, changeBrokersAsk{changes})
+		for i, change := range changes {
+			if err := errors.Join(o.err, o.answer.refusal(i)); err != nil {
+				c.logger.Warn("a broker is not taken in or out of service", "broker", change.ID, "fenced", change.Fenced, "shuttingDown", change.ShuttingDown, "error", err)
+				continue
+			}
+			c.logger.Info("a broker's service changes", "broker", change.ID, "fenced", change.Fenced, "shuttingDown", change.ShuttingDown)
+		}
+	})
+}
+
+// closedBy is told that the connection of calls of a node has ended.
+func (c *Controller) closedBy(from peer.Identity) {
+	b, ok := c.Image().Broker(from.Node)
+	if !ok || b.Fenced || b.Incarnation != UUID(from.Incarnation) || !c.leads() {
+		return
+	}
+	select {
+	case c.suspects <- *b:
+	default: // its session ends all the same
+	}
+}
+
+// suspect takes a broker out of service when nobody listens at its address any
+// more: its process has ended.
+func (c *Controller) suspect(b Broker) {
+	addr, ok := b.peerAddr()
+	if !ok {
+		return
+	}
+	for _, wait := range probeAfter {
+		select {
+		case <-time.After(wait):
+		case <-c.closing:
+			return
+		}
+		ctx, cancel := context.WithTimeout(c.closed, sessionTimeout*time.Millisecond)
+		err := c.peers.Probe(ctx, addr)
+		cancel()
+		if errors.Is(err, syscall.ECONNREFUSED) {
+			c.lost(b)
+			return
+		}
+	}
+}
+
+func (c *Controller) lost(b Broker) {
+	c.logger.Info("a broker's process has ended", "broker", b.ID)
+	h := &c.beats
+	h.mu.Lock()
+	if h.sessions != nil {
+		h.sessions.lost(b.ID, b.Epoch)
+	}
+	h.mu.Unlock()
+	select {
+	case c.look <- struct{}{}:
+	default:
+	}
+}
+
+// peerAddr is where other nodes reach a broker.
+func (b *Broker) peerAddr() (string, bool) {
+	for _, e := range b.Endpoints {
+		if e.Listener == peerListener {
+			return net.JoinHostPort(e.Host, strconv.Itoa(int(e.Port))), true
+		}
+	}
+	return "", false
 }

@@ -7,6 +7,8 @@ import (
 	"log/slog"
 	"path"
 	"sync"
+	"sync/atomic"
+	"time"
 
 	"github.com/hashicorp/raft"
 
@@ -107,9 +109,13 @@ type Controller struct {
 	closeOnce    sync.Once
 	closeErr     error
 	proposerDone chan struct{} // closed when the proposer has ended
+	led          atomic.Uint64 // ledTerm, for others
 	ledTerm      uint64        // the term takeOver is done for; the proposer's own
 	snapshotDue  chan struct{}
 	stalls       chan struct{} // the disk hung
+	look         chan struct{} // look at the brokers now
+	suspects     chan Broker   // whose connections ended
+	beats        heartbeats
 	failed       chan error
 	running      sync.WaitGroup
 	membership   sync.Mutex // held while a server is added or removed
@@ -129,6 +135,9 @@ func Open(ctx context.Context, c Config) (*Controller, error) {
 		proposerDone: make(chan struct{}),
 		snapshotDue:  make(chan struct{}, 1),
 		stalls:       make(chan struct{}, 1),
+		look:         make(chan struct{}, 1),
+		suspects:     make(chan Broker, 64),
+		beats:        heartbeats{began: time.Now()},
 		peers:        c.Peers,
 		leaders:      newLeaders(),
 		failed:       make(chan error, 1),
@@ -192,6 +201,7 @@ func (c *Controller) start(ctx context.Context, config Config) error {
 	c.running.Go(c.runProposer)
 	if c.peers != nil {
 		c.serve()
+		c.running.Go(c.watchBrokers)
 	}
 	if err := c.enter(ctx, config); err != nil {
 		return err

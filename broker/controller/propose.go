@@ -158,6 +158,7 @@ func (t *turn) takeOver() error {
 		return err
 	}
 	c.ledTerm = t.term
+	c.led.Store(t.term)
 	return nil
 }
 
