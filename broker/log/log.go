@@ -176,6 +176,16 @@ func (l *Log) EpochAt(at offsets.Offset) offsets.Epoch {
 	return l.epochs.at(at)
 }
 
+// LastEpoch is the leader epoch of the last record, offsets.NoEpoch without one.
+func (l *Log) LastEpoch() offsets.Epoch {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.view.end == l.view.start {
+		return offsets.NoEpoch
+	}
+	return l.epochs.at(l.view.end - 1)
+}
+
 // FirstUnstable is the first offset of the oldest open transaction.
 func (l *Log) FirstUnstable() (offsets.Offset, bool) {
 	l.mu.Lock()

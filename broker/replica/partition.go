@@ -5,8 +5,6 @@ import (
 	"time"
 
 	"sawlog/broker/log"
-	"sawlog/broker/record"
-	"sawlog/broker/vfs"
 	"sawlog/offsets"
 )
 
@@ -33,16 +31,21 @@ type View struct {
 type Partition struct {
 	log *log.Log
 
-	// leading is held for reading by appends, and for writing while leadership
-	// changes: no append straddles two epochs.
+	// leading is held for reading by a leader's appends, and for writing while
+	// leadership changes and while a follower works on its log: no append
+	// straddles two epochs.
 	leading sync.RWMutex
+	still   bool // between Quiesce and Assign; under leading
 
-	mu       sync.Mutex
-	state    *State
-	version  uint64
-	gone     bool
-	waiters  []Waiter
-	advanced func(offsets.Offset) // told every new high watermark; may be nil
+	mu        sync.Mutex
+	state     *State
+	version   uint64
+	gone      bool
+	waiters   []Waiter             // for what may be read
+	followers []Waiter             // for the log's end
+	advanced  func(offsets.Offset) // told every new high watermark; may be nil
+	wanted    func(*Partition)     // told when its ISR may have to change; may be nil
+	pending   bool                 // it is in the Keeper's list; under the Keeper's mu
 }
 
 // New makes the replica of a log. advanced, when not nil, is told the high
@@ -58,48 +61,88 @@ func New(self offsets.BrokerID, l *log.Log, advanced func(offsets.Offset)) *Part
 // Log is the partition's log.
 func (p *Partition) Log() *log.Log { return p.log }
 
+// OnISR names who is told when the ISR may have to change: a Keeper. Called
+// before the replica is used.
+func (p *Partition) OnISR(wanted func(*Partition)) { p.wanted = wanted }
+
+// Quiesce ends all appends until the next Assign: what is recorded of the log's
+// end in between stays true.
+func (p *Partition) Quiesce() {
+	p.leading.Lock()
+	p.still = true
+	p.leading.Unlock()
+}
+
 // Assign takes over what the controller decided.
 func (p *Partition) Assign(a Assignment) {
 	p.leading.Lock()
-	defer p.leading.Unlock()
-	p.change(-1, func(s *State) {
+	p.still = false
+	p.change(all, func(s *State) {
 		// Nothing is appended now, so the log's end is that of the epoch before.
-		s.logStart, s.logEnd = p.log.Start(), p.log.End()
+		s.Trimmed(p.log.Start())
+		s.Appended(p.log.End(), p.unstable())
 		s.Assign(a, time.Now().UnixMilli())
 	})
+	p.leading.Unlock()
+	if p.wanted != nil && a.Leader == p.state.self {
+		p.wanted(p)
+	}
 }
 
 // Gone tells that the partition was deleted: all who wait learn it.
 func (p *Partition) Gone() {
 	p.leading.Lock()
 	defer p.leading.Unlock()
-	p.change(-1, func(*State) { p.gone = true })
+	p.change(all, func(*State) { p.gone = true })
 }
 
 // Trimmed tells that the log start moved.
 func (p *Partition) Trimmed() {
-	p.change(-1, func(s *State) { s.Trimmed(p.log.Start()) })
+	p.change(all, func(s *State) { s.Trimmed(p.log.Start()) })
 }
 
+// What change tells waiters when it isn't a number of bytes.
+const (
+	unknown = -1 // how much became readable isn't known
+	all     = -2 // all who wait are to look again, whatever moved
+)
+
 // change runs one event and tells everybody who cares. bytes is how much became
-// readable if the high watermark moves, −1 when that isn't known.
+// readable if the high watermark or the log's end moves, or one of the above.
 func (p *Partition) change(bytes int64, event func(*State)) {
 	p.mu.Lock()
-	before := *p.state
+	before, end := p.state.highWatermark, p.state.logEnd
 	event(p.state)
-	p.version++
-	moved := p.state.highWatermark != before.highWatermark
-	// An append that moved nothing visible wakes nobody.
-	if moved || bytes < 0 {
+	p.tell(bytes, before, end)
+}
+
+// tell ends a change that began with a high watermark and a log end, unlocks, and
+// returns what may be seen after it.
+func (p *Partition) tell(bytes int64, before, end offsets.Offset) View {
+	high := p.state.highWatermark
+	moved, grown := high != before, p.state.logEnd != end
+	if moved || grown || bytes == all {
+		p.version++
+	}
+	if moved || bytes == all { // an append that moved nothing visible wakes followers only
 		for _, w := range p.waiters {
-			w.Wake(bytes)
+			w.Wake(max(bytes, unknown))
 		}
 	}
-	high := p.state.highWatermark
+	if moved || grown || bytes == all {
+		if !grown {
+			bytes = unknown // a high watermark is told to followers at once
+		}
+		for _, w := range p.followers {
+			w.Wake(max(bytes, unknown))
+		}
+	}
+	v := p.view()
 	p.mu.Unlock()
 	if moved && p.advanced != nil {
 		p.advanced(high)
 	}
+	return v
 }
 
 // View is what may be seen now.
@@ -123,8 +166,8 @@ func (p *Partition) view() View {
 }
 
 // check is View after the tests that stand before every request: the epoch the
-// client knows (NoEpoch = none told) before leadership.
-func (p *Partition) check(epoch offsets.Epoch) (View, error) {
+// client knows (NoEpoch = none told) before leadership, which any makes no matter.
+func (p *Partition) check(epoch offsets.Epoch, any bool) (View, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	v := p.view()
@@ -135,86 +178,10 @@ func (p *Partition) check(epoch offsets.Epoch) (View, error) {
 		return v, ErrFencedEpoch
 	case epoch != offsets.NoEpoch && epoch > v.Epoch:
 		return v, ErrUnknownEpoch
-	case !v.Leads:
+	case !v.Leads && !any:
 		return v, ErrNotLeader
 	}
 	return v, nil
-}
-
-// Append is what an append asks for.
-type Append struct {
-	All      bool           // acks=all: refuse when too few replicas are in sync
-	Epoch    offsets.Epoch  // append only in this leader epoch; NoEpoch = any
-	Now      int64          // milliseconds
-	Internal bool           // written by the broker itself
-	Into     []log.Appended // memory for the results; may be nil
-}
-
-// Ticket is an append whose acknowledgement is due once it is committed in the
-// epoch it was written in.
-type Ticket struct {
-	Epoch offsets.Epoch
-	End   offsets.Offset
-}
-
-// Append writes batches as the leader. The results are in the batches' order;
-// with an error nothing was written.
-func (p *Partition) Append(batches []record.Batch, a Append) ([]log.Appended, Ticket, error) {
-	p.leading.RLock()
-	defer p.leading.RUnlock()
-	v, err := p.check(a.Epoch)
-	if err != nil {
-		return nil, Ticket{}, err
-	}
-	if a.All && p.underMinISR() {
-		return nil, Ticket{}, ErrNotEnoughReplicas
-	}
-	results, err := p.log.Append(batches, log.Append{Epoch: v.Epoch, Now: a.Now, Internal: a.Internal, Into: a.Into})
-	if err != nil {
-		return nil, Ticket{}, err
-	}
-	ticket := Ticket{Epoch: v.Epoch}
-	var bytes int64
-	for i, r := range results {
-		ticket.End = max(ticket.End, r.Last+1)
-		if !r.Duplicate {
-			bytes += int64(len(batches[i]))
-		}
-	}
-	p.change(bytes, p.grown)
-	return results, ticket, nil
-}
-
-// grown takes the log's end into the state. The log is asked under mu, so that
-// of two appends the later end is never overwritten by the earlier.
-func (p *Partition) grown(s *State) {
-	unstable, ok := p.log.FirstUnstable()
-	if !ok {
-		unstable = -1
-	}
-	s.Appended(p.log.End(), unstable)
-}
-
-func (p *Partition) underMinISR() bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.state.UnderMinISR()
-}
-
-// Committed tells whether an append is safe, or why it will not be known to be.
-func (p *Partition) Committed(t Ticket) (bool, error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	switch s := p.state; {
-	case p.gone:
-		return false, ErrGone
-	case !s.Leads() || s.assigned.Epoch != t.Epoch:
-		return false, ErrNotLeader
-	case s.UnderMinISR():
-		return false, ErrNotEnoughAfterAppend
-	default:
-		return s.highWatermark >= t.End, nil
-	}
 }
 
 // Watch registers w until Unwatch. If the partition changed since version seen,
@@ -228,92 +195,40 @@ func (p *Partition) Watch(w Waiter, seen uint64) {
 	}
 }
 
-// Unwatch takes w off the list.
+// WatchEnd is Watch for a follower, who reads up to the log's end.
+func (p *Partition) WatchEnd(w Waiter, seen uint64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.followers = append(p.followers, w)
+	if p.version != seen {
+		w.Wake(-1)
+	}
+}
+
+// Unwatch takes w off the lists.
 func (p *Partition) Unwatch(w Waiter) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for i, have := range p.waiters {
+	p.waiters = without(p.waiters, w)
+	p.followers = without(p.followers, w)
+}
+
+// without takes w out of a list whose order doesn't matter.
+func without(list []Waiter, w Waiter) []Waiter {
+	for i, have := range list {
 		if have == w {
-			last := len(p.waiters) - 1
-			p.waiters[i] = p.waiters[last]
-			p.waiters[last] = nil
-			p.waiters = p.waiters[:last]
-			return
+			last := len(list) - 1
+			list[i] = list[last]
+			list[last] = nil
+			return list[:last]
 		}
 	}
-}
-
-// Ask is what a reader wants.
-type Ask struct {
-	At        offsets.Offset
-	MaxBytes  int
-	MinOne    bool          // at least one batch, however large
-	Committed bool          // isolation: below the last stable offset only
-	Epoch     offsets.Epoch // leader epoch the reader knows, or NoEpoch
-	LastEpoch offsets.Epoch // epoch of the record before At, or NoEpoch
-}
-
-// EpochEnd is the end of an epoch in this log.
-type EpochEnd struct {
-	Epoch offsets.Epoch
-	End   offsets.Offset
-}
-
-// Read is what a reader gets.
-type Read struct {
-	View      View
-	Regions   []vfs.Region
-	Bytes     int
-	Diverging *EpochEnd // the reader's log isn't ours: it must cut back to here
-}
-
-// Read finds whole batches for a reader. The view is filled in also with an
-// error. *log.ErrOffsetOutOfRange tells that At isn't in the log, or that
-// LastEpoch isn't known here.
-func (p *Partition) Read(a Ask) (Read, error) {
-	v, err := p.check(a.Epoch)
-	r := Read{View: v}
-	if err != nil {
-		return r, err
-	}
-	if a.LastEpoch != offsets.NoEpoch {
-		last := p.EndOf(a.LastEpoch)
-		switch {
-		case last.Epoch == offsets.NoEpoch || a.At < v.LogStart:
-			return r, &log.ErrOffsetOutOfRange{At: a.At, Start: v.LogStart, End: v.HighWatermark}
-		case last.Epoch < a.LastEpoch || last.End < a.At:
-			r.Diverging = &last
-			return r, nil
-		}
-	}
-	limit := v.HighWatermark
-	if a.Committed {
-		limit = v.LastStable
-	}
-	if a.At == limit {
-		return r, nil // at the end, as most reads of idle partitions
-	}
-	got, err := p.log.Read(a.At, a.MaxBytes, limit, a.MinOne)
-	if err != nil {
-		return r, err
-	}
-	r.Regions, r.Bytes = got.Regions, got.Bytes
-	return r, nil
-}
-
-// EndOf is where an epoch ends in this log, or the largest below it that is
-// known: NoEpoch and −1 when none is, or when the asked one is still to come.
-func (p *Partition) EndOf(epoch offsets.Epoch) EpochEnd {
-	if epoch > p.log.Epoch() {
-		return EpochEnd{Epoch: offsets.NoEpoch, End: -1}
-	}
-	known, end := p.log.EndOffsetFor(epoch)
-	return EpochEnd{Epoch: known, End: end}
+	return list
 }
 
 // Latest is the offset the next readable record will get.
 func (p *Partition) Latest(epoch offsets.Epoch, committed bool) (offsets.Offset, offsets.Epoch, error) {
-	v, err := p.check(epoch)
+	v, err := p.check(epoch, false)
 	if err != nil {
 		return 0, offsets.NoEpoch, err
 	}
@@ -331,4 +246,4 @@ func (p *Partition) Latest(epoch offsets.Epoch, committed bool) (offsets.Offset,
 }
 
 // Check tells whether a request may be served by this replica.
-func (p *Partition) Check(epoch offsets.Epoch) (View, error) { return p.check(epoch) }
+func (p *Partition) Check(epoch offsets.Epoch) (View, error) { return p.check(epoch, false) }

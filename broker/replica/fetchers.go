@@ -1,0 +1,101 @@
+package replica
+
+import (
+	"context"
+	"log/slog"
+	"net"
+	"sync"
+
+	"sawlog/offsets"
+)
+
+// FetchersConfig is what Fetchers need of the rooms around them.
+type FetchersConfig struct {
+	Self offsets.BrokerID
+	// BrokerEpoch is the present registration of this broker.
+	BrokerEpoch func() int64
+	// Dial connects to a leader for Kafka frames.
+	Dial   func(ctx context.Context, leader offsets.BrokerID) (net.Conn, error)
+	Logger *slog.Logger
+}
+
+// Following says whom a partition follows.
+type Following struct {
+	Partition *Partition
+	Leader    offsets.BrokerID // NoBroker = nobody: it leads, is gone, or has no leader
+}
+
+// Fetchers make the partitions of this broker follow their leaders: with one
+// connection and one fetch session for each leading broker.
+type Fetchers struct {
+	config FetchersConfig
+	ctx    context.Context
+	cancel context.CancelFunc
+	wg     sync.WaitGroup
+
+	mu      sync.Mutex
+	leaders map[*Partition]*fetcher // whom each follows
+	byNode  map[offsets.BrokerID]*fetcher
+	closed  bool
+}
+
+// NewFetchers makes them; nothing is fetched before Set.
+func NewFetchers(c FetchersConfig) *Fetchers {
+	f := &Fetchers{config: c, leaders: map[*Partition]*fetcher{}, byNode: map[offsets.BrokerID]*fetcher{}}
+	if f.config.Logger == nil {
+		f.config.Logger = slog.New(slog.DiscardHandler)
+	}
+	f.ctx, f.cancel = context.WithCancel(context.Background())
+	return f
+}
+
+// Set tells whom partitions follow from now on, after they were assigned. One
+// that is named again is asked for at once, since its epoch may be another.
+func (f *Fetchers) Set(changes []Following) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.closed {
+		return
+	}
+	told := map[*fetcher][]Following{}
+	for _, c := range changes {
+		old := f.leaders[c.Partition]
+		var now *fetcher
+		if c.Leader != offsets.NoBroker && c.Leader != f.config.Self {
+			now = f.fetcher(c.Leader)
+		}
+		if old != nil && old != now {
+			told[old] = append(told[old], Following{c.Partition, offsets.NoBroker})
+		}
+		if now == nil {
+			delete(f.leaders, c.Partition)
+			continue
+		}
+		f.leaders[c.Partition] = now
+		told[now] = append(told[now], c)
+	}
+	for one, list := range told {
+		one.tell(list)
+	}
+}
+
+// fetcher is the one of a leading broker, started when it is needed first.
+// Called with mu held.
+func (f *Fetchers) fetcher(leader offsets.BrokerID) *fetcher {
+	one := f.byNode[leader]
+	if one == nil {
+		one = newFetcher(&f.config, leader)
+		f.byNode[leader] = one
+		f.wg.Go(func() { one.run(f.ctx) })
+	}
+	return one
+}
+
+// Close ends all fetching.
+func (f *Fetchers) Close() {
+	f.mu.Lock()
+	f.closed = true
+	f.mu.Unlock()
+	f.cancel()
+	f.wg.Wait()
+}
