@@ -123,6 +123,9 @@ func (b *Broker) Seeds() []string {
 	return seeds
 }
 
+// Alone tells whether the cluster has no other broker, neither up nor down.
+func (b *Broker) Alone() bool { return len(b.controller.Image().Brokers) <= 1 }
+
 // watchers are channels that get a token when something may have changed.
 type watchers struct {
 	mu   sync.Mutex

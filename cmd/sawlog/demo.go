@@ -273,8 +273,8 @@ func (d *demoRun) prepare(ctx context.Context) error {
 	if err := kafkaCode("topic "+demoTopic, resp.Topics[0].ErrorCode, resp.Topics[0].ErrorMessage); err != nil && output.Code(err) != output.Conflict {
 		return err
 	}
-	_, err = d.server.jobs.Apply(ctx, []byte(demoJobFile("file://"+d.root())), "demo.yaml", "demo", false)
-	for _, r := range d.server.jobs.Runs(jobs.RunFilter{Job: demoJob, Limit: 1 << 20}) {
+	_, err = d.server.jobs.scheduler().Apply(ctx, []byte(demoJobFile("file://"+d.root())), "demo.yaml", "demo", false)
+	for _, r := range d.server.jobs.scheduler().Runs(jobs.RunFilter{Job: demoJob, Limit: 1 << 20}) {
 		d.known[r.Run] = !r.Open()
 	}
 	return err
@@ -360,7 +360,7 @@ func (d *demoRun) load(ctx context.Context) error {
 			return output.Errorf(output.Failed, "run %s ended as %s: %s", r.Run, r.Status, r.Reason)
 		}
 	}
-	for _, r := range d.server.jobs.Runs(jobs.RunFilter{Job: demoJob}) {
+	for _, r := range d.server.jobs.scheduler().Runs(jobs.RunFilter{Job: demoJob}) {
 		if d.known[r.Run] || r.Open() {
 			continue
 		}

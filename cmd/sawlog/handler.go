@@ -11,21 +11,27 @@ import (
 	"sawlog/loader"
 )
 
-// handler joins the API, the metrics and the console over the server's parts.
-func (s *server) handler() http.Handler {
+// face joins the API, the metrics and the console over the server's parts.
+// Without a scheduler what needs one is passed on to the node that has it.
+func (s *server) face(scheduler *jobs.Scheduler) http.Handler {
 	run := s.runner
+	pages := s.forward
+	if scheduler != nil {
+		pages = console.New(console.Config{Jobs: scheduler, Logger: s.log, Version: version})
+	}
 	host, _, err := net.SplitHostPort(s.httpAddr)
 	ip := net.ParseIP(host)
 	return api.New(api.Config{
-		Jobs:     s.jobs,
-		Cluster:  s.cluster,
-		Broker:   s.broker.Metrics,
-		Console:  console.New(console.Config{Jobs: s.jobs, Logger: s.log, Version: version}),
-		Logger:   s.log,
-		Version:  version,
-		Loopback: err == nil && ip != nil && ip.IsLoopback(),
-		Checks:   map[string]func() error{"broker": s.broker.Ready},
-		Plan:     run.Plan,
+		Jobs:      scheduler,
+		Elsewhere: s.forward,
+		Cluster:   s.cluster,
+		Broker:    s.broker.Metrics,
+		Console:   pages,
+		Logger:    s.log,
+		Version:   version,
+		Loopback:  err == nil && ip != nil && ip.IsLoopback(),
+		Checks:    map[string]func() error{"broker": s.broker.Ready},
+		Plan:      run.Plan,
 		Rerun: func(ctx context.Context, spec *jobs.Spec, set jobs.Set, what string) (any, error) {
 			d, _, done, err := run.open(ctx, spec, set)
 			if err != nil {

@@ -14,13 +14,13 @@ import (
 // runner carries out the scheduler's runs with the loader, in this process but
 // for the tasks, which are children of it.
 type runner struct {
-	brokers []string // of the server itself
+	brokers func() []string // of the server's own cluster, itself first
 	log     *slog.Logger
 	timeout time.Duration
 }
 
 func (r *runner) source(s *jobs.Spec) consumer.Config {
-	return sourceOf(s.Source, r.brokers, r.timeout)
+	return sourceOf(s.Source, r.brokers(), r.timeout)
 }
 
 // Topics lists the topics a job's pattern matches.

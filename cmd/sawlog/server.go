@@ -23,8 +23,9 @@ import (
 // server is one running node: broker, scheduler, and the HTTP side.
 type server struct {
 	broker   *broker.Broker
-	jobs     *jobs.Scheduler
+	jobs     *scheduling
 	runner   *runner
+	forward  http.Handler
 	http     *http.Server
 	httpAddr string
 	log      *slog.Logger
@@ -32,10 +33,10 @@ type server struct {
 	broke    chan error    // the error that ends the server
 	done     chan struct{} // closed by close
 	wg       sync.WaitGroup
-}
 
-// jobsTopic is the internal topic that keeps jobs, ticks and runs.
-const jobsTopic = "__sawlog_jobs"
+	scheduling context.CancelFunc // ends the scheduler
+	scheduled  sync.WaitGroup
+}
 
 // startServer starts everything in the order in which it is needed; what fails
 // takes down what stands already.
@@ -62,19 +63,14 @@ func (s *server) start(ctx context.Context, c *config.Config) error {
 		_ = web.Close() // nothing was served on it
 		return portError("listen", c.Listen, err)
 	}
-	journal, err := s.broker.Journal(ctx, jobsTopic)
-	if err != nil {
-		_ = web.Close()
-		return fmt.Errorf("job history: %w", err)
-	}
-	s.runner = &runner{brokers: []string{s.broker.Addr()}, log: s.log, timeout: 30 * time.Second}
-	s.jobs, err = jobs.Open(ctx, jobs.Config{Journal: journal, Runner: s.runner, Logger: s.log})
-	if err != nil {
+	s.runner = &runner{brokers: s.broker.Seeds, log: s.log, timeout: 30 * time.Second}
+	s.cluster = api.OverKafka(consumer.Config{Brokers: []string{s.broker.Addr()}, ClientID: "sawlog-api", Timeout: 10 * time.Second})
+	s.forward = newForward(func() broker.JournalLeader { return s.broker.JournalLeader(jobsTopic) })
+	if err := s.schedule(ctx); err != nil {
 		_ = web.Close()
 		return err
 	}
-	s.cluster = api.OverKafka(consumer.Config{Brokers: s.runner.brokers, ClientID: "sawlog-api", Timeout: 10 * time.Second})
-	s.http = &http.Server{Handler: s.handler(), ReadHeaderTimeout: 10 * time.Second, BaseContext: func(net.Listener) context.Context { return ctx }}
+	s.http = &http.Server{Handler: s.jobs, ReadHeaderTimeout: 10 * time.Second, BaseContext: func(net.Listener) context.Context { return ctx }}
 	s.wg.Go(func() {
 		if err := s.http.Serve(web); !errors.Is(err, http.ErrServerClosed) {
 			s.broke <- fmt.Errorf("http: %w", err)
@@ -85,10 +81,23 @@ func (s *server) start(ctx context.Context, c *config.Config) error {
 		case <-s.done:
 		case err := <-s.broker.Failed():
 			s.broke <- err
-		case err := <-s.jobs.Failed():
-			s.broke <- err
 		}
 	})
+	return nil
+}
+
+// schedule starts the scheduler, if this node is to run it now, and the watch
+// that starts and stops it from then on. A node alone must be able to.
+func (s *server) schedule(ctx context.Context) error {
+	s.jobs = &scheduling{broker: s.broker, runner: s.runner, log: s.log, face: s.face}
+	s.jobs.show(nil)
+	if s.broker.Alone() {
+		if err := s.jobs.open(ctx); err != nil && !errors.Is(err, broker.ErrElsewhere) {
+			return err
+		}
+	}
+	ctx, s.scheduling = context.WithCancel(context.WithoutCancel(ctx))
+	s.scheduled.Go(func() { s.jobs.run(ctx) })
 	return nil
 }
 
@@ -123,9 +132,10 @@ func (s *server) close() error {
 	if closer, ok := s.cluster.(io.Closer); ok {
 		errs = append(errs, closer.Close())
 	}
-	if s.jobs != nil {
-		errs = append(errs, s.jobs.Close())
+	if s.scheduling != nil {
+		s.scheduling()
 	}
+	s.scheduled.Wait()
 	if s.broker != nil {
 		errs = append(errs, s.broker.Close(ctx))
 	}
@@ -134,16 +144,20 @@ func (s *server) close() error {
 
 // runNow runs a job and waits for the end of its runs.
 func (s *server) runNow(ctx context.Context, job string) ([]*jobs.Run, error) {
-	feed, cancel := s.jobs.Subscribe()
+	scheduler := s.jobs.scheduler()
+	if scheduler == nil {
+		return nil, errors.New("the scheduler does not run here")
+	}
+	feed, cancel := scheduler.Subscribe()
 	defer func() { cancel() }()
-	runs, err := s.jobs.Trigger(ctx, jobs.Trigger{Job: job, By: whoami()})
+	runs, err := scheduler.Trigger(ctx, jobs.Trigger{Job: job, By: whoami()})
 	if err != nil {
 		return nil, err
 	}
 	for {
 		open := false
 		for i, r := range runs {
-			if runs[i], err = s.jobs.Run(r.Run); err != nil {
+			if runs[i], err = scheduler.Run(r.Run); err != nil {
 				return nil, err
 			}
 			open = open || runs[i].Open()
@@ -157,9 +171,12 @@ func (s *server) runNow(ctx context.Context, job string) ([]*jobs.Run, error) {
 		case err := <-s.broke:
 			return nil, err
 		case _, ok := <-feed:
-			if !ok { // it fell behind: what happened is in the runs themselves
+			switch {
+			case s.jobs.scheduler() != scheduler:
+				return nil, errors.New("the scheduler has stopped")
+			case !ok: // it fell behind: what happened is in the runs themselves
 				cancel()
-				feed, cancel = s.jobs.Subscribe()
+				feed, cancel = scheduler.Subscribe()
 			}
 		}
 	}

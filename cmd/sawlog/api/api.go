@@ -20,7 +20,10 @@ import (
 // Config is what the handler stands in front of. Fields that are nil answer
 // "not available".
 type Config struct {
-	Jobs    *jobs.Scheduler
+	Jobs *jobs.Scheduler
+	// Elsewhere answers what needs Jobs while that is nil.
+	Elsewhere http.Handler
+
 	Cluster Cluster                // topics, groups; OverKafka makes one
 	Broker  func() broker.Snapshot // numbers for /metrics
 	Console http.Handler           // serves /console/ and below
@@ -56,11 +59,18 @@ func New(c Config) http.Handler {
 	}
 	s := &server{Config: c}
 	mux := http.NewServeMux()
-	s.routeJobs(mux)
-	s.routeRuns(mux)
-	s.routeDatasets(mux)
 	s.routeCluster(mux)
-	mux.HandleFunc("GET /api/v1/events", s.events)
+	if c.Jobs != nil || c.Elsewhere == nil {
+		s.routeJobs(mux)
+		s.routeRuns(mux)
+		s.routeDatasets(mux)
+		mux.HandleFunc("GET /api/v1/events", s.events)
+	} else {
+		for _, kind := range []string{"jobs", "backfills", "runs", "datasets", "events"} {
+			mux.Handle("/api/v1/"+kind, c.Elsewhere)
+			mux.Handle("/api/v1/"+kind+"/", c.Elsewhere)
+		}
+	}
 	mux.HandleFunc("GET /api/v1/version", s.version)
 	mux.HandleFunc("/api/", func(w http.ResponseWriter, r *http.Request) {
 		s.fail(w, r, &Error{Status: http.StatusNotFound, Code: CodeNotFound, Message: "no such resource: " + r.Method + " " + r.URL.Path})

@@ -116,6 +116,9 @@ func (s *server) fail(w http.ResponseWriter, r *http.Request, err error) {
 	reply(w, e.Status, e)
 }
 
+// Refuse answers with an error on behalf of a handler outside of this package.
+func Refuse(w http.ResponseWriter, e *Error) { reply(w, e.Status, e) }
+
 // reply answers with JSON.
 func reply(w http.ResponseWriter, status int, body any) {
 	var text bytes.Buffer
