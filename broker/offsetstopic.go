@@ -82,6 +82,7 @@ func (b *Broker) groupConfig() group.Config {
 			}
 			return offsets.NoEpoch
 		},
+		Leased: func() bool { return b.controller.Leased() },
 		TopicExists: func(tp offsets.TopicPartition) bool {
 			t := b.topics.name([]byte(tp.Topic))
 			return t != nil && tp.Partition >= 0 && int(tp.Partition) < len(t.meta.Partitions)

@@ -40,6 +40,9 @@ type Config struct {
 	// EpochAt is the leader epoch of an offset of a hosted partition, as the
 	// log's own list of epochs has it.
 	EpochAt func(partition int32, at offsets.Offset) offsets.Epoch
+	// Leased tells whether no other broker can have been elected meanwhile, as
+	// far as this one's own leaderships go. Nil = always.
+	Leased func() bool
 	// TopicExists tells whether the partition exists in the metadata image.
 	TopicExists func(tp offsets.TopicPartition) bool
 	// TopicID and TopicName translate by the metadata image. Nil = no ids.
@@ -105,6 +108,9 @@ func (c *Config) validate() error {
 	}
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	if c.Leased == nil {
+		c.Leased = func() bool { return true }
 	}
 	if c.TopicID == nil {
 		c.TopicID = func(string) (offsets.TopicID, bool) { return offsets.TopicID{}, false }

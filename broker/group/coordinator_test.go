@@ -3,6 +3,7 @@ package group
 import (
 	"context"
 	"fmt"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -170,6 +171,21 @@ func TestNotReady(t *testing.T) {
 		pass(time.Second)
 		want(t, "heartbeat after the move", r.heartbeat(m), "OK")
 	})
+}
+
+// TestNotLeased: a coordinator that was cut off shows no offsets, which another
+// one may have moved on meanwhile.
+func TestNotLeased(t *testing.T) {
+	var lost atomic.Bool
+	bubble(t, func(t *testing.T, r *rig) {
+		want(t, "commit", r.commit(outsider("g"), "t", 0, 5), "OK")
+		lost.Store(true)
+		want(t, "fetch", codeName(r.fetch("g", "t", 0).ErrorCode), "NOT_COORDINATOR")
+		lost.Store(false)
+		if have := r.committed("g", "t", 0); have != 5 {
+			t.Errorf("offset %d", have)
+		}
+	}, func(c *Config) { c.Leased = func() bool { return !lost.Load() } })
 }
 
 // TestResign: what waits is answered at once when the partition moves, also

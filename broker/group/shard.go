@@ -235,11 +235,13 @@ func (s *shard) opening() (term uint64, epoch offsets.Epoch, loads bool) {
 }
 
 // still is the error to answer with if the shard has not answered all the time
-// since a term: what was read meanwhile may be another epoch's.
+// since a term, for what was read meanwhile may be another epoch's; or if a
+// broker it can't hear of may answer in its place by now.
 func (s *shard) still(term uint64) int16 {
+	leased := s.co.config.Leased()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if code := s.unavailable(); code != 0 || s.term == term {
+	if code := s.unavailable(); code != 0 || s.term == term && leased {
 		return code
 	}
 	return kerr.NotCoordinator.Code
