@@ -415,3 +415,44 @@ func TestEventsKeepToOneJob(t *testing.T) {
 }
 
 func (runner) Release(context.Context, *jobs.Spec, jobs.Set) error { return nil }
+
+// TestClientAsksAgain: a server that can't yet, and has done nothing, is asked
+// again; one that broke off is not.
+func TestClientAsksAgain(t *testing.T) {
+	asked := 0
+	answers := []*Error{
+		{Status: http.StatusServiceUnavailable, Code: CodeUnavailable, Message: "not yet"},
+		{Status: http.StatusBadGateway, Code: CodeUnavailable, Message: "broke off"},
+	}
+	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Retry-After", "1")
+		Refuse(w, answers[min(asked, 1)])
+		asked++
+	}))
+	defer web.Close()
+	c, err := NewClient(web.URL, "me")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.Pause(t.Context(), "j", ""); err == nil || err.Error() != "broke off" || asked != 2 {
+		t.Errorf("asked %d times: %v", asked, err)
+	}
+}
+
+// TestElsewhere: without a scheduler what needs one is answered by another
+// handler, and the rest by this one.
+func TestElsewhere(t *testing.T) {
+	there := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { say(w, http.StatusTeapot, r.URL.Path) })
+	h := New(Config{Elsewhere: there, Console: there})
+	for path, want := range map[string]int{
+		"/api/v1/jobs": 418, "/api/v1/jobs/j/pause": 418, "/api/v1/backfills": 418, "/api/v1/runs": 418, "/api/v1/runs/r": 418,
+		"/api/v1/datasets/d": 418, "/api/v1/events": 418, "/console/": 418, "/livez": 200, "/metrics": 200, "/api/v1/version": 200,
+		"/api/v1/nothing": 404, "/api/v1/topics": 501,
+	} {
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, path, nil))
+		if w.Code != want {
+			t.Errorf("%s: %d, want %d", path, w.Code, want)
+		}
+	}
+}

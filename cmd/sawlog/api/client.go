@@ -35,8 +35,29 @@ func NewClient(base, user string) (*Client, error) {
 	return &Client{Base: strings.TrimRight(base, "/"), HTTP: http.DefaultClient, User: user}, nil
 }
 
-// send makes a request; the caller closes the answer's body.
+// patience is how long a server may answer that it can't yet.
+const patience = 30 * time.Second
+
+// send makes a request; the caller closes the answer's body. A server that asks
+// to be asked again, having done nothing, is asked again.
 func (c *Client) send(ctx context.Context, method, path string, query url.Values, kind string, body []byte) (*http.Response, error) {
+	for began := time.Now(); ; {
+		resp, err := c.sendOnce(ctx, method, path, query, kind, body)
+		e, refused := errors.AsType[*Error](err)
+		if !refused || e.again <= 0 || time.Since(began)+e.again > patience {
+			return resp, err
+		}
+		pause := time.NewTimer(e.again)
+		select {
+		case <-pause.C:
+		case <-ctx.Done():
+			pause.Stop()
+			return nil, err
+		}
+	}
+}
+
+func (c *Client) sendOnce(ctx context.Context, method, path string, query url.Values, kind string, body []byte) (*http.Response, error) {
 	target := c.Base + path
 	if len(query) > 0 {
 		target += "?" + query.Encode()
@@ -76,6 +97,9 @@ func (c *Client) send(ctx context.Context, method, path string, query url.Values
 func (c *Client) refused(resp *http.Response) error {
 	text, err := io.ReadAll(io.LimitReader(resp.Body, bodyLimit))
 	e := &Error{Status: resp.StatusCode}
+	if seconds, err := strconv.Atoi(resp.Header.Get("Retry-After")); err == nil && resp.StatusCode == http.StatusServiceUnavailable {
+		e.again = time.Duration(seconds) * time.Second
+	}
 	if err == nil && json.Unmarshal(text, e) == nil && e.Code != "" {
 		return e
 	}

@@ -9,6 +9,7 @@ import (
 	"maps"
 	"net/http"
 	"slices"
+	"time"
 
 	"sawlog/consumer"
 	"sawlog/jobs"
@@ -34,6 +35,8 @@ type Error struct {
 	Message  string         `json:"message"`
 	Hint     string         `json:"hint,omitempty"`
 	Problems []jobs.Problem `json:"problems,omitempty"` // of a job file
+
+	again time.Duration // nothing was done, and asking again after it may help; 0 = not
 }
 
 func (e *Error) Error() string { return e.Message }
