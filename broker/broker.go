@@ -18,11 +18,13 @@ import (
 	"net"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"sawlog/broker/controller"
 	"sawlog/broker/group"
 	"sawlog/broker/log"
+	"sawlog/broker/peer"
 	"sawlog/broker/vfs"
 	"sawlog/broker/wire"
 	"sawlog/offsets"
@@ -33,13 +35,23 @@ const formatVersion = 1
 
 // Broker is a running broker.
 type Broker struct {
-	config     Config
-	nodeID     offsets.BrokerID
-	clusterID  string
-	host       string // advertised
-	port       int32
-	bound      string
-	epoch      int64 // of this registration
+	config    Config
+	nodeID    offsets.BrokerID
+	clusterID string
+	host      string // advertised
+	port      int32
+	bound     string
+	epoch     int64 // of this registration
+	// Beside others, see members.go.
+	incarnation controller.UUID
+	self        atomic.Pointer[peer.Identity]
+	peers       *peer.Peers // nil = alone
+	peerAddr    string      // told to the others
+	peerServer  *wire.Server
+	leaving     *leaving
+	beating     context.Context // ends when heartbeats do
+	stopBeating context.CancelFunc
+
 	disk       *log.Disk
 	controller *controller.Controller
 	groups     *group.Coordinator
@@ -76,8 +88,10 @@ func Open(ctx context.Context, c Config) (*Broker, error) {
 		sessions: newFetchSessions(),
 		failed:   make(chan error, 1),
 		broken:   make(chan struct{}),
+		leaving:  newLeaving(),
 	}
 	b.ctx, b.cancel = context.WithCancel(context.Background())
+	b.beating, b.stopBeating = context.WithCancel(context.Background())
 	if err := b.open(ctx); err != nil {
 		closing, cancel := context.WithTimeout(context.Background(), time.Second)
 		defer cancel()
@@ -112,6 +126,12 @@ func (b *Broker) open(ctx context.Context) error {
 	if err := b.openDisk(); err != nil {
 		return err
 	}
+	if err := b.openPeers(); err != nil {
+		return err
+	}
+	if err := b.enter(ctx); err != nil {
+		return err
+	}
 	if err := b.openGroups(); err != nil {
 		return err
 	}
@@ -121,6 +141,7 @@ func (b *Broker) open(ctx context.Context) error {
 	if err := b.strays(); err != nil {
 		return err
 	}
+	b.judgeBuckets()
 	select {
 	case err := <-b.failed:
 		return err
@@ -134,9 +155,14 @@ func (b *Broker) open(ctx context.Context) error {
 	})
 	b.server.Serve(listener)
 	serving = true
+	b.servePeers()
 	b.wg.Add(2)
 	go b.tick()
 	go b.watch()
+	if b.peers != nil {
+		b.wg.Add(1)
+		go b.beats()
+	}
 	b.config.Logger.Info("broker is serving", "listen", b.bound, "advertised", b.Advertised(), "cluster", b.clusterID, "node", b.nodeID)
 	return nil
 }
@@ -145,7 +171,7 @@ func (b *Broker) open(ctx context.Context) error {
 // clients have filled the rest.
 const ballastBytes = 64 << 20
 
-// openDisk opens the data directory and gives it its identity on first use.
+// openDisk opens the data directory and gives it its id on first use.
 func (b *Broker) openDisk() error {
 	cleanMemory, cleanRate := b.config.cleanSettings()
 	disk, err := log.OpenDisk(b.config.FS, b.config.Dir, log.DiskConfig{
@@ -162,24 +188,15 @@ func (b *Broker) openDisk() error {
 	}
 	b.disk = disk
 	meta := disk.Meta()
-	if meta.ClusterID == "" {
-		meta.Format = formatVersion
-		meta.ClusterID = randomID()
-		meta.NodeID = max(b.config.NodeID, 1)
-		if meta.DirectoryID == "" {
-			meta.DirectoryID = randomID()
-		}
+	if meta.Format > formatVersion {
+		return fmt.Errorf("broker: %s has format %d, this program knows up to %d", b.config.Dir, meta.Format, formatVersion)
+	}
+	if meta.DirectoryID == "" { // known before it joins, so that it is the same one each time it asks
+		meta.Format, meta.DirectoryID = formatVersion, randomID()
 		if err := disk.SetMeta(meta); err != nil {
 			return err
 		}
 	}
-	if meta.Format > formatVersion {
-		return fmt.Errorf("broker: %s has format %d, this program knows up to %d", b.config.Dir, meta.Format, formatVersion)
-	}
-	if b.config.NodeID != 0 && b.config.NodeID != meta.NodeID {
-		return fmt.Errorf("broker: %s belongs to node %d, not %d", b.config.Dir, meta.NodeID, b.config.NodeID)
-	}
-	b.nodeID, b.clusterID = meta.NodeID, meta.ClusterID
 	b.topics = newTopicSet(disk.Logs())
 	return nil
 }
@@ -198,6 +215,10 @@ func (b *Broker) openController(ctx context.Context) error {
 		Directory:    directory,
 		ClusterID:    b.clusterID,
 		Established:  len(b.topics.found) > 0,
+		Peers:        b.peers,
+		PeerAddr:     b.peerAddr,
+		Joined:       b.disk.Meta().Joined,
+		Join:         b.config.Join,
 		Defaults:     b.config.Defaults,
 		CheckConfigs: checkConfigs,
 		Logger:       b.config.Logger,
@@ -207,30 +228,11 @@ func (b *Broker) openController(ctx context.Context) error {
 		return err
 	}
 	b.producers = &producerIDs{take: b.controller.ProducerIDs}
-	incarnation, err := parseUUID(randomID())
-	if err != nil {
-		return err
-	}
-	b.epoch, err = b.controller.RegisterBroker(ctx, controller.Registration{
-		ID:            b.nodeID,
-		Incarnation:   incarnation,
-		Directory:     directory,
-		Endpoints:     []controller.Endpoint{{Listener: clientListener, Host: b.host, Port: b.port}},
-		Rack:          b.config.Rack,
-		Intact:        b.disk.CleanStart() || b.disk.SameBoot(),
-		PreviousEpoch: b.disk.PreviousBrokerEpoch(),
-	})
-	if err != nil {
-		return fmt.Errorf("register the broker: %w", err)
-	}
-	if err := b.disk.SetBrokerEpoch(b.epoch); err != nil {
+	if err := b.register(ctx, directory); err != nil {
 		return err
 	}
 	return b.controller.Barrier(ctx)
 }
-
-// clientListener is the name of the listener clients connect to.
-const clientListener = "PLAINTEXT"
 
 func (b *Broker) openGroups() error {
 	var path string
@@ -334,10 +336,8 @@ func (b *Broker) Ready() error {
 		return errors.New("broker has failed")
 	case b.ctx.Err() != nil:
 		return errors.New("broker is closed")
-	case b.controller.Leader() == offsets.NoBroker:
-		return errors.New("no active controller")
 	}
-	return nil
+	return b.inService()
 }
 
 // Close answers what is in flight, flushes everything and stops. A second call
@@ -349,6 +349,13 @@ func (b *Broker) Close(ctx context.Context) error {
 
 func (b *Broker) shut(ctx context.Context) error {
 	var errs []error
+	if b.server != nil {
+		draining, cancel := context.WithTimeout(ctx, drainTime)
+		if err := b.Drain(draining); err != nil {
+			b.config.Logger.Warn("leaving the cluster without handing over", "error", err)
+		}
+		cancel()
+	}
 	b.cancel()
 	if b.groups != nil {
 		errs = append(errs, b.groups.Close())
@@ -358,12 +365,21 @@ func (b *Broker) shut(ctx context.Context) error {
 		errs = append(errs, b.server.Close(draining))
 		cancel()
 	}
+	b.stopBeating()
+	if b.peerServer != nil {
+		closing, cancel := context.WithTimeout(ctx, time.Second)
+		errs = append(errs, b.peerServer.Close(closing))
+		cancel()
+	}
 	b.wg.Wait()
 	if b.advances != nil {
 		b.advances.close()
 	}
 	if b.controller != nil {
 		errs = append(errs, b.controller.Close())
+	}
+	if b.peers != nil {
+		errs = append(errs, b.peers.Close())
 	}
 	if b.store != nil {
 		errs = append(errs, b.store.Close())

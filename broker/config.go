@@ -1,6 +1,7 @@
 package broker
 
 import (
+	"context"
 	"fmt"
 	"log/slog"
 	"maps"
@@ -20,8 +21,20 @@ type Config struct {
 	Listen    string           // host:port clients connect to; 127.0.0.1:9092
 	Listener  net.Listener     // serve on this one instead, as tests do; closed by Close
 	Advertise string           // host:port told to clients; where Listen is bound
-	NodeID    offsets.BrokerID // the data directory's, or 1
+	NodeID    offsets.BrokerID // the data directory's, or 1, or what the cluster it joins gives it
 	Rack      string
+
+	// Peer is the host:port other brokers connect to; "" = none, and the broker
+	// stays alone. PeerOptional lets a broker that is alone do without when the
+	// address is taken.
+	Peer          string
+	PeerOptional  bool
+	PeerAdvertise string       // host:port told to the others; where Peer is bound
+	PeerListener  net.Listener // instead of Peer, as tests do; closed by Close
+	PeerDial      func(ctx context.Context, addr string) (net.Conn, error)
+	Join          []string // peer addresses of the cluster to join, while the data directory is empty
+	ClusterKey    []byte   // secret of the cluster; needed when Peer is not loopback
+	HTTP          string   // host:port of this node's API, told to the others; may be ""
 	// Insecure allows a listener that others can reach, though neither
 	// authentication nor encryption is there yet.
 	Insecure bool
@@ -70,6 +83,14 @@ func (c Config) validate() error {
 		if _, _, err := splitAddress(c.Advertise); err != nil {
 			return fmt.Errorf("broker: advertised address: %w", err)
 		}
+	}
+	if c.PeerAdvertise != "" {
+		if _, _, err := splitAddress(c.PeerAdvertise); err != nil {
+			return fmt.Errorf("broker: advertised peer address: %w", err)
+		}
+	}
+	if len(c.Join) > 0 && c.Peer == "" && c.PeerListener == nil {
+		return fmt.Errorf("broker: a member of a cluster needs an address for the other brokers: say it with --peer HOST:PORT")
 	}
 	if c.NodeID < 0 {
 		return fmt.Errorf("broker: node id %d is negative", c.NodeID)

@@ -23,6 +23,7 @@ type Meta struct {
 	ClusterID   string
 	NodeID      offsets.BrokerID
 	DirectoryID string
+	Joined      bool // the node joined a cluster that was there, and never founds one
 }
 
 // properties are the lines key=value of a small text file, in order.
@@ -69,12 +70,16 @@ func readProperties(fs vfs.FS, name string) (map[string]string, error) {
 }
 
 func (m Meta) encode() []byte {
-	return properties{
+	p := properties{
 		{"format", strconv.Itoa(m.Format)},
 		{"cluster.id", m.ClusterID},
 		{"node.id", strconv.Itoa(int(m.NodeID))},
 		{"directory.id", m.DirectoryID},
-	}.encode()
+	}
+	if m.Joined {
+		p = append(p, [2]string{"joined", "true"})
+	}
+	return p.encode()
 }
 
 func readMeta(fs vfs.FS, dir string) (Meta, error) {
@@ -95,6 +100,7 @@ func readMeta(fs vfs.FS, dir string) (Meta, error) {
 		return m, fmt.Errorf("%s: node.id %q", name, kv["node.id"])
 	}
 	m.ClusterID, m.NodeID, m.DirectoryID = kv["cluster.id"], offsets.BrokerID(node), kv["directory.id"]
+	m.Joined = kv["joined"] == "true"
 	return m, nil
 }
 
