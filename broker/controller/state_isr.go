@@ -30,10 +30,13 @@ func (im *Image) changeISR(s settings, c ISRChange) (decision, error) {
 	}
 	next.Recovering = c.Recovering
 	next.ELR = eligible(next.ISR, union(p.ELR, p.ISR), s.minISR(im, t, p))
-	if rec := p.to(t.ID, next, false); rec != nil {
-		return decision{records: []record{rec}, atomic: true}, nil
+	rec := p.to(t.ID, next, false)
+	if rec == nil {
+		// A leader asks for what it has when the answer to an earlier ask was
+		// lost: a new partition epoch makes that one void, should it still come.
+		rec = &partitionChangeRecord{Topic: t.ID, Index: p.Index, PartitionEpoch: p.PartitionEpoch + 1}
 	}
-	return decision{}, nil
+	return decision{records: []record{rec}, atomic: true}, nil
 }
 
 func (im *Image) checkISR(p *Partition, c ISRChange) error {

@@ -41,6 +41,11 @@ func (s *State) Propose(now int64, usable func(offsets.BrokerID) (brokerEpoch in
 		return ISRProposal{}, false
 	}
 	s.now = max(s.now, now)
+	for i := range s.followers { // who holds all there is needn't fetch to say so
+		if f := &s.followers[i]; f.fetched && f.end >= s.logEnd {
+			f.caughtUp = s.now
+		}
+	}
 	s.settle()
 	own, ok := usable(s.self)
 	if s.asking || !ok {
@@ -113,5 +118,5 @@ func (s *State) lags(id offsets.BrokerID, maxLag int64) bool {
 	if f == nil {
 		return true
 	}
-	return !(f.fetched && f.end >= s.logEnd) && s.now-f.caughtUp > maxLag
+	return s.now-f.caughtUp > maxLag
 }

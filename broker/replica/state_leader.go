@@ -157,6 +157,12 @@ func (s *State) Committed(epoch offsets.Epoch, end offsets.Offset) (bool, error)
 // the others would never be seen at the high watermark while records come in.
 const joinWait = 100
 
+// Counts tells whether the high watermark waits for a broker as a member of the
+// maximal ISR.
+func (s *State) Counts(id offsets.BrokerID) bool {
+	return slices.Contains(s.assigned.ISR, id) || slices.Contains(s.asked, id)
+}
+
 // lowestEnd is the lowest log end over the maximal ISR and those about to join
 // it (H1).
 func (s *State) lowestEnd() offsets.Offset {
