@@ -202,6 +202,7 @@ func (c *Controller) start(ctx context.Context, config Config) error {
 	if c.peers != nil {
 		c.serve()
 		c.running.Go(c.watchBrokers)
+		c.running.Go(c.watchVoters)
 	}
 	if err := c.enter(ctx, config); err != nil {
 		return err
