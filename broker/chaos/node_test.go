@@ -19,6 +19,7 @@ type node struct {
 	peer   string
 	http   string
 	space  string // its network namespace, "" = the test's
+	boot   string // a file with the boot id it sees, "" = the machine's
 	dir    string // the room of its data, log and volume
 	volume *volume
 	argv   []string
@@ -50,7 +51,7 @@ func (n *node) start() error {
 	}
 	_, _ = fmt.Fprintf(f, "==== life %d of node %d, %s\n", n.lives, n.id, time.Now().UTC().Format(time.RFC3339Nano)) // for the reader of the log only
 	_ = f.Close()
-	n.process, err = launch(n.space, n.argv, n.logFile())
+	n.process, err = launch(n.space, n.boot, n.argv, n.logFile())
 	n.paused = false
 	return err
 }
@@ -126,4 +127,30 @@ func processCPU(pid int) (time.Duration, error) {
 		sum += ran
 	}
 	return time.Duration(sum), nil
+}
+
+// powerCut ends the process as a power cut would: what was not synced is gone,
+// and when it starts again it is another boot of its machine.
+func (n *node) powerCut() error {
+	n.kill()
+	after := n.volume.file + ".after"
+	if err := n.volume.snapshot(after); err != nil {
+		return err
+	}
+	// Unmounting writes what is left to the old file, which nobody reads again.
+	if err := run("umount", n.volume.dir); err != nil {
+		return err
+	}
+	if err := os.Rename(after, n.volume.file); err != nil {
+		return err
+	}
+	n.boot = filepath.Join(n.dir, "boot_id")
+	b, err := os.ReadFile("/proc/sys/kernel/random/uuid")
+	if err != nil {
+		return err
+	}
+	if err := os.WriteFile(n.boot, b, 0o600); err != nil {
+		return err
+	}
+	return n.volume.mount()
 }

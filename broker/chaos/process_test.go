@@ -21,9 +21,10 @@ type process struct {
 	err   error // of Wait, once ended is closed
 }
 
-// launch starts a command in a network namespace ("" = the test's own); its
-// output is appended to a file. It dies with the test process.
-func launch(space string, argv []string, logFile string) (*process, error) {
+// launch starts a command in a network namespace ("" = the test's own), in which
+// the kernel's boot id reads as a file's content ("" = the true one); its output
+// is appended to a file. It dies with the test process.
+func launch(space, boot string, argv []string, logFile string) (*process, error) {
 	out, err := os.OpenFile(logFile, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
 		return nil, err
@@ -37,7 +38,7 @@ func launch(space string, argv []string, logFile string) (*process, error) {
 		// the process, so that thread has to stay; and it is in another namespace,
 		// so it ends with this goroutine, which never unlocks it.
 		runtime.LockOSThread()
-		err := enter(space)
+		err := errors.Join(enter(space), bootAs(boot))
 		if err == nil {
 			err = p.cmd.Start()
 		}
@@ -62,6 +63,25 @@ func enter(space string) error {
 	}
 	defer func() { _ = unix.Close(fd) }() // only a handle
 	return unix.Setns(fd, unix.CLONE_NEWNET)
+}
+
+// bootAs makes another boot of the machine of what the calling thread starts, by
+// a mount that only it and its children see.
+func bootAs(file string) error {
+	if file == "" {
+		return nil
+	}
+	if err := unix.Unshare(unix.CLONE_NEWNS); err != nil {
+		return fmt.Errorf("a mount namespace: %w", err)
+	}
+	// What the test unmounts later goes away here too, and not the other way.
+	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_SLAVE, ""); err != nil {
+		return fmt.Errorf("a mount namespace: %w", err)
+	}
+	if err := unix.Mount(file, "/proc/sys/kernel/random/boot_id", "", unix.MS_BIND, ""); err != nil {
+		return fmt.Errorf("another boot id: %w", err)
+	}
+	return nil
 }
 
 // inNamespace runs fn on a thread in a namespace; sockets made there stay there.
