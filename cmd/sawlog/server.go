@@ -58,9 +58,15 @@ func (s *server) start(ctx context.Context, c *config.Config) error {
 	s.broker, err = broker.Open(ctx, broker.Config{
 		Dir: c.Data, Listen: c.Listen, Advertise: c.Advertise, NodeID: offsets.BrokerID(c.NodeID),
 		Rack: c.Rack, Insecure: c.Insecure, Logger: s.log, Defaults: c.Topics,
+		Peer: c.Peer, PeerOptional: !c.PeerGiven, PeerAdvertise: c.PeerAdvertise, Join: c.Join, ClusterKey: c.ClusterKey,
+		HTTP: reachable(s.httpAddr, c.Advertise),
 	})
 	if err != nil {
 		_ = web.Close() // nothing was served on it
+		var op *net.OpError
+		if errors.As(err, &op) && op.Addr != nil && op.Addr.String() == c.Peer {
+			return portError("peer", c.Peer, err)
+		}
 		return portError("listen", c.Listen, err)
 	}
 	s.runner = &runner{brokers: s.broker.Seeds, log: s.log, timeout: 30 * time.Second}
@@ -84,6 +90,19 @@ func (s *server) start(ctx context.Context, c *config.Config) error {
 		}
 	})
 	return nil
+}
+
+// reachable is a bound address as other nodes can use it: where it names no
+// host, the one clients are told is taken; "" when there is none either.
+func reachable(bound, advertised string) string {
+	host, port, err := net.SplitHostPort(bound)
+	if ip := net.ParseIP(host); err != nil || ip == nil || !ip.IsUnspecified() {
+		return bound
+	}
+	if host, _, err = net.SplitHostPort(advertised); err != nil {
+		return ""
+	}
+	return net.JoinHostPort(host, port)
 }
 
 // schedule starts the scheduler, if this node is to run it now, and the watch
