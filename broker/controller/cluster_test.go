@@ -8,6 +8,7 @@ import (
 	"net"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -182,6 +183,7 @@ type member struct {
 	beating sync.WaitGroup
 	peers   *peer.Peers
 	*Controller
+	live atomic.Pointer[Controller] // the same, for others; nil while it isn't started
 }
 
 // newMember is a node that was never started.
@@ -241,6 +243,7 @@ func (n *member) start() {
 	}
 	n.halt = make(chan struct{})
 	n.beating.Go(n.keepBeating)
+	n.live.Store(n.Controller)
 }
 
 // keepBeating is what a broker does all its life.
@@ -296,6 +299,7 @@ func (n *member) stop() {
 
 // quiet ends the beats of a node's broker.
 func (n *member) quiet() {
+	n.live.Store(nil)
 	if n.halt != nil {
 		close(n.halt)
 		n.beating.Wait()
@@ -307,6 +311,7 @@ func (n *member) quiet() {
 // address refuses, and what it does still goes nowhere.
 func (n *member) kill() {
 	n.t.Helper()
+	n.live.Store(nil)
 	left := n.fs.CrashClone(nil)
 	n.net.mu.Lock()
 	delete(n.net.listeners, n.addr)
