@@ -25,6 +25,7 @@ import (
 	"sawlog/broker/group"
 	"sawlog/broker/log"
 	"sawlog/broker/peer"
+	"sawlog/broker/replica"
 	"sawlog/broker/vfs"
 	"sawlog/broker/wire"
 	"sawlog/offsets"
@@ -41,13 +42,15 @@ type Broker struct {
 	host      string // advertised
 	port      int32
 	bound     string
-	epoch     int64 // of this registration
+	epoch     atomic.Int64 // of this registration; 0 before it
 	// Beside others, see members.go.
 	incarnation controller.UUID
 	self        atomic.Pointer[peer.Identity]
 	peers       *peer.Peers // nil = alone
 	peerAddr    string      // told to the others
 	peerServer  *wire.Server
+	fetchers    *replica.Fetchers
+	keeper      *replica.Keeper
 	leaving     *leaving
 	beating     context.Context // ends when heartbeats do
 	stopBeating context.CancelFunc
@@ -135,6 +138,7 @@ func (b *Broker) open(ctx context.Context) error {
 	if err := b.openGroups(); err != nil {
 		return err
 	}
+	b.openReplication()
 	if err := b.openController(ctx); err != nil {
 		return err
 	}
@@ -156,6 +160,7 @@ func (b *Broker) open(ctx context.Context) error {
 	b.server.Serve(listener)
 	serving = true
 	b.servePeers()
+	b.startReplication()
 	b.wg.Add(2)
 	go b.tick()
 	go b.watch()
@@ -372,6 +377,7 @@ func (b *Broker) shut(ctx context.Context) error {
 		cancel()
 	}
 	b.wg.Wait()
+	b.endReplication()
 	if b.advances != nil {
 		b.advances.close()
 	}
@@ -419,5 +425,9 @@ func (b *Broker) hold(l *log.Log) offsets.Offset {
 	if t == nil {
 		return log.NoHold
 	}
-	return t.config.hold(l, time.Now())
+	hold := t.config.hold(l, time.Now())
+	if p := t.partition(l.TopicPartition().Partition); p != nil {
+		hold = min(hold, p.View().HighWatermark) // what isn't committed isn't old
+	}
+	return hold
 }

@@ -148,8 +148,7 @@ func (b *Broker) register(ctx context.Context, directory controller.UUID) error 
 		}
 		endpoints = append(endpoints, controller.Endpoint{Listener: e[0], Host: host, Port: port})
 	}
-	var err error
-	b.epoch, err = b.controller.RegisterBroker(ctx, controller.Registration{
+	epoch, err := b.controller.RegisterBroker(ctx, controller.Registration{
 		ID:            b.nodeID,
 		Incarnation:   b.incarnation,
 		Directory:     directory,
@@ -162,7 +161,8 @@ func (b *Broker) register(ctx context.Context, directory controller.UUID) error 
 	if err != nil {
 		return fmt.Errorf("register the broker: %w", err)
 	}
-	return b.disk.SetBrokerEpoch(b.epoch)
+	b.epoch.Store(epoch)
+	return b.disk.SetBrokerEpoch(epoch)
 }
 
 // among tells whether there are other brokers, up or down.
@@ -178,8 +178,8 @@ func (b *Broker) servePeers() {
 	if b.peers == nil {
 		return
 	}
-	b.peerServer = wire.NewServer(wire.Config{Handler: b, Rules: rules, Logger: b.config.Logger, QueuedBytes: b.config.QueuedBytes})
-	b.peers.Accept(peer.Kafka, func(c *peer.Conn) { b.peerServer.ServeConn(c) })
+	b.peerServer = wire.NewServer(wire.Config{Handler: peerHandler{b}, Rules: peerRules, Logger: b.config.Logger, QueuedBytes: b.config.QueuedBytes})
+	b.peers.Accept(peer.Kafka, func(c *peer.Conn) { b.peerServer.ServePeer(c.Conn, c.Remote.Node) })
 }
 
 // dialPeer connects to another broker for Kafka frames.
@@ -189,10 +189,14 @@ func (b *Broker) dialPeer(ctx context.Context, id offsets.BrokerID) (net.Conn, e
 		return nil, fmt.Errorf("%w: %d", controller.ErrUnknownBroker, id)
 	}
 	addr := endpoint(other, peerListener)
-	if addr == "" {
+	if addr == "" || b.peers == nil {
 		return nil, fmt.Errorf("broker %d told no address for other brokers", id)
 	}
-	return b.peers.Dial(ctx, addr, peer.Kafka, id)
+	c, err := b.peers.Dial(ctx, addr, peer.Kafka, id)
+	if err != nil {
+		return nil, err
+	}
+	return c, nil
 }
 
 // beats keeps this broker in service, in a goroutine that waits for no disk.
@@ -217,7 +221,7 @@ func (b *Broker) beat() {
 	defer cancel()
 	leaving := b.leaving.asked()
 	to, err := b.controller.Heartbeat(ctx, controller.Beat{
-		Broker: b.nodeID, Epoch: b.epoch, Applied: b.controller.Applied(),
+		Broker: b.nodeID, Epoch: b.epoch.Load(), Applied: b.controller.Applied(),
 		WantUnfence: !b.failing() && !leaving, WantShutdown: leaving,
 	})
 	if errors.Is(err, controller.ErrStaleBrokerEpoch) {

@@ -109,7 +109,7 @@ func (b *Broker) onChange(old, now *controller.Image) {
 		}
 	}
 	everywhere := !sameConfigs(old.BrokerConfig, now.BrokerConfig) || !sameConfigs(old.BrokerConfigs(b.nodeID), now.BrokerConfigs(b.nodeID))
-	var led []log.Assignment
+	var led []quiet
 	var changed []*topic
 	for _, t := range now.Topics() {
 		before, _ := old.TopicByID(t.ID)
@@ -124,23 +124,55 @@ func (b *Broker) onChange(old, now *controller.Image) {
 		changed = append(changed, made)
 		led = b.newEpochs(led, before, made)
 	}
-	b.adopt(changed, led)
+	b.adopt(changed, led, now.Index)
+	b.keepISRs(old, now)
 }
 
-// adopt makes topics usable, after their leader epochs are on disk: no record of
-// an epoch may come before.
-func (b *Broker) adopt(changed []*topic, led []log.Assignment) {
+// adopt makes topics usable, after the epochs in which this broker leads are on
+// disk: no record of an epoch may come before. All other appends to those logs
+// have ended by then, so that where the epochs begin stays true.
+func (b *Broker) adopt(changed []*topic, led []quiet, image uint64) {
 	if len(led) > 0 {
-		if err := b.disk.Assign(led); err != nil {
+		epochs := make([]log.Assignment, len(led))
+		for i, q := range led {
+			q.partition.Quiesce()
+			epochs[i] = log.Assignment{Log: q.partition.Log(), Epoch: q.epoch}
+		}
+		if err := b.disk.Assign(epochs); err != nil {
 			b.fail(fmt.Errorf("record leader epochs: %w", err))
 			return
 		}
 	}
+	var following []replica.Following
 	for _, t := range changed {
-		b.assign(t)
+		b.resign(t)
+		b.assign(t, image)
 		b.topics.put(t)
 		b.elect(t)
+		following = b.follow(following, t)
 	}
+	b.fetchers.Set(following)
+}
+
+// quiet is a partition whose leader this broker becomes.
+type quiet struct {
+	partition *replica.Partition
+	epoch     offsets.Epoch
+}
+
+// follow adds whom the replicas of a topic follow.
+func (b *Broker) follow(list []replica.Following, t *topic) []replica.Following {
+	for i, p := range t.partitions {
+		if p == nil {
+			continue
+		}
+		leader := t.meta.Partitions[i].Leader
+		if leader == b.nodeID {
+			leader = offsets.NoBroker
+		}
+		list = append(list, replica.Following{Partition: p, Leader: leader})
+	}
+	return list
 }
 
 // completeTopics makes the logs that a full disk had no room for.
@@ -158,7 +190,7 @@ func (b *Broker) completeTopics() {
 			b.fail(fmt.Errorf("topic %s: %w", meta.Name, err))
 			return
 		}
-		b.adopt([]*topic{made}, b.newEpochs(nil, nil, made))
+		b.adopt([]*topic{made}, b.newEpochs(nil, nil, made), im.Index)
 	}
 }
 
@@ -187,8 +219,34 @@ func (b *Broker) makeTopic(meta *controller.Topic, now *controller.Image) (*topi
 			return nil, err
 		}
 		t.partitions[i] = replica.New(b.nodeID, l, b.advanced(meta, p.Index))
+		t.partitions[i].OnISR(b.wantISR)
 	}
-	return t, nil
+	return t, b.leave(before, t)
+}
+
+// leave sets the logs aside of replicas that this broker no longer holds. Their
+// records are on the replicas that took their place; should that be a mistake,
+// they are still there for as long as strays are kept.
+func (b *Broker) leave(before, t *topic) error {
+	if before == nil {
+		return nil
+	}
+	for i, p := range before.partitions {
+		if p == nil || t.partition(int32(i)) != nil || !moved(t.meta, int32(i), b.nodeID) {
+			continue
+		}
+		b.fetchers.Set([]replica.Following{{Partition: p, Leader: offsets.NoBroker}})
+		p.Gone()
+		if err := b.disk.Stray(p.Log()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// moved tells that a partition has no replica on a node.
+func moved(meta *controller.Topic, index int32, node offsets.BrokerID) bool {
+	return int(index) >= len(meta.Partitions) || !slices.Contains(meta.Partitions[index].Replicas, node)
 }
 
 // claim takes the log of a replica from those found at start, or makes it. A log
@@ -209,7 +267,7 @@ func (b *Broker) claim(tp offsets.TopicPartition, id offsets.TopicID, c log.Conf
 }
 
 // newEpochs adds the partitions of t whose leader epoch is new on this broker.
-func (b *Broker) newEpochs(led []log.Assignment, before *controller.Topic, t *topic) []log.Assignment {
+func (b *Broker) newEpochs(led []quiet, before *controller.Topic, t *topic) []quiet {
 	for i, p := range t.partitions {
 		if p == nil {
 			continue
@@ -217,26 +275,28 @@ func (b *Broker) newEpochs(led []log.Assignment, before *controller.Topic, t *to
 		epoch := t.meta.Partitions[i].Epoch
 		known := before != nil && i < len(before.Partitions) && before.Partitions[i].Epoch == epoch
 		if !known && t.meta.Partitions[i].Leader == b.nodeID && p.Log().Epoch() < epoch {
-			led = append(led, log.Assignment{Log: p.Log(), Epoch: epoch})
+			led = append(led, quiet{p, epoch})
 		}
 	}
 	return led
 }
 
-// assign tells the replicas of a topic who leads them.
-func (b *Broker) assign(t *topic) {
+// assign tells the replicas of a topic who leads them, as of an image.
+func (b *Broker) assign(t *topic, image uint64) {
 	for i, p := range t.partitions {
 		if p == nil {
 			continue
 		}
 		m := &t.meta.Partitions[i]
 		p.Assign(replica.Assignment{
+			Image:          image,
 			Leader:         m.Leader,
 			Epoch:          m.Epoch,
 			PartitionEpoch: m.PartitionEpoch,
 			Replicas:       m.Replicas,
 			ISR:            m.ISR,
 			MinISR:         t.config.minISR,
+			Recovering:     m.Recovering,
 		})
 	}
 }
@@ -248,16 +308,20 @@ func (b *Broker) dropTopic(meta *controller.Topic) {
 		return
 	}
 	b.topics.remove(t)
+	b.unhost(meta.Name)
+	var gone []replica.Following
 	for _, p := range t.partitions {
 		if p == nil {
 			continue
 		}
 		p.Gone()
+		gone = append(gone, replica.Following{Partition: p, Leader: offsets.NoBroker})
 		if err := b.disk.Delete(p.Log()); err != nil {
 			b.fail(fmt.Errorf("delete %s: %w", p.Log().TopicPartition(), err))
 			return
 		}
 	}
+	b.fetchers.Set(gone)
 	if !meta.Internal {
 		b.topicDeleted(meta.Name)
 	}

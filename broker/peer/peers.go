@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"sync"
+	"syscall"
 	"time"
 
 	"sawlog/offsets"
@@ -167,6 +168,14 @@ type held struct {
 
 // Close closes the connection.
 func (h *held) Close() error { return h.peers.drop(h.Conn) }
+
+// SyscallConn gives the socket beneath to who sends files over it.
+func (h *held) SyscallConn() (syscall.RawConn, error) {
+	if c, ok := h.Conn.(syscall.Conn); ok {
+		return c.SyscallConn()
+	}
+	return nil, errors.ErrUnsupported
+}
 
 func (p *Peers) hold(c net.Conn) bool {
 	p.mu.Lock()

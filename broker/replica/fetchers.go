@@ -36,10 +36,11 @@ type Fetchers struct {
 	mu      sync.Mutex
 	leaders map[*Partition]*fetcher // whom each follows
 	byNode  map[offsets.BrokerID]*fetcher
+	started bool
 	closed  bool
 }
 
-// NewFetchers makes them; nothing is fetched before Set.
+// NewFetchers makes them; nothing is fetched before Start.
 func NewFetchers(c FetchersConfig) *Fetchers {
 	f := &Fetchers{config: c, leaders: map[*Partition]*fetcher{}, byNode: map[offsets.BrokerID]*fetcher{}}
 	if f.config.Logger == nil {
@@ -79,16 +80,31 @@ func (f *Fetchers) Set(changes []Following) {
 	}
 }
 
-// fetcher is the one of a leading broker, started when it is needed first.
+// fetcher is the one of a leading broker.
 // Called with mu held.
 func (f *Fetchers) fetcher(leader offsets.BrokerID) *fetcher {
 	one := f.byNode[leader]
 	if one == nil {
 		one = newFetcher(&f.config, leader)
 		f.byNode[leader] = one
-		f.wg.Go(func() { one.run(f.ctx) })
+		if f.started {
+			f.wg.Go(func() { one.run(f.ctx) })
+		}
 	}
 	return one
+}
+
+// Start begins to fetch.
+func (f *Fetchers) Start() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.started || f.closed {
+		return
+	}
+	f.started = true
+	for _, one := range f.byNode {
+		f.wg.Go(func() { one.run(f.ctx) })
+	}
 }
 
 // Close ends all fetching.

@@ -32,15 +32,16 @@ type KeeperConfig struct {
 // with many partitions is under way at a time.
 type Keeper struct {
 	config KeeperConfig
+	ctx    context.Context
 	cancel context.CancelFunc
-	done   chan struct{}
+	wg     sync.WaitGroup
 	wake   chan struct{}
 
 	mu   sync.Mutex
 	list []*Partition // to be looked at
 }
 
-// NewKeeper starts a Keeper.
+// NewKeeper makes a Keeper; it asks for nothing before Start.
 func NewKeeper(c KeeperConfig) *Keeper {
 	if c.LagMax <= 0 {
 		c.LagMax = 30 * time.Second
@@ -49,15 +50,16 @@ func NewKeeper(c KeeperConfig) *Keeper {
 		c.Every = 500 * time.Millisecond
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	k := &Keeper{config: c, cancel: cancel, done: make(chan struct{}), wake: make(chan struct{}, 1)}
-	go k.run(ctx)
-	return k
+	return &Keeper{config: c, ctx: ctx, cancel: cancel, wake: make(chan struct{}, 1)}
 }
 
-// Close ends the Keeper's work.
+// Start begins the Keeper's work.
+func (k *Keeper) Start() { k.wg.Go(k.run) }
+
+// Close ends it.
 func (k *Keeper) Close() {
 	k.cancel()
-	<-k.done
+	k.wg.Wait()
 }
 
 // Want has a partition's ISR looked at soon. It doesn't block.
@@ -84,8 +86,8 @@ func (k *Keeper) WantAll() {
 // gather is how long asks are collected, so that thousands go in one call.
 const gather = 5 * time.Millisecond
 
-func (k *Keeper) run(ctx context.Context) {
-	defer close(k.done)
+func (k *Keeper) run() {
+	ctx := k.ctx
 	scan := time.NewTicker(k.config.Every)
 	defer scan.Stop()
 	for {

@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"sawlog/offsets"
 )
 
 // Client is who sent a request.
@@ -12,6 +14,9 @@ type Client struct {
 	ID    string
 	Host  string // as Kafka prints it: "/127.0.0.1"
 	Batch bool   // a load task: its client id starts with BatchPrefix
+	// Peer is the broker of the cluster at the other end, as its connection has
+	// proved; 0 for all others.
+	Peer offsets.BrokerID
 }
 
 // BatchPrefix starts the client ids of load tasks, whose reads are kept from

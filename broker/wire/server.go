@@ -7,6 +7,8 @@ import (
 	"net"
 	"sync"
 	"time"
+
+	"sawlog/offsets"
 )
 
 // Config is how a Server treats its connections. Zero numbers mean the default
@@ -116,7 +118,10 @@ func (s *Server) Serve(l net.Listener) {
 }
 
 // ServeConn serves one connection in the background.
-func (s *Server) ServeConn(nc net.Conn) {
+func (s *Server) ServeConn(nc net.Conn) { s.ServePeer(nc, 0) }
+
+// ServePeer serves a connection that is known to come from a broker.
+func (s *Server) ServePeer(nc net.Conn, peer offsets.BrokerID) {
 	ip := hostOf(nc)
 	s.mu.Lock()
 	refused := s.draining || len(s.conns) >= s.config.MaxConns || s.perIP[ip] >= s.config.MaxPerIP
@@ -127,6 +132,7 @@ func (s *Server) ServeConn(nc net.Conn) {
 		return
 	}
 	c := newServerConn(s, nc, ip)
+	c.last.Peer = peer
 	s.conns[c] = struct{}{}
 	s.perIP[ip]++
 	s.wg.Add(2)

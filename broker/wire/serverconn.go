@@ -46,7 +46,7 @@ func newServerConn(s *Server, nc net.Conn, ip string) *serverConn {
 		wake:   make(chan struct{}, 1),
 		roomy:  make(chan struct{}, 1),
 	}
-	if tcp, ok := nc.(*net.TCPConn); ok {
+	if tcp, ok := nc.(syscall.Conn); ok {
 		if raw, err := tcp.SyscallConn(); err == nil {
 			c.raw = raw
 		}
