@@ -35,7 +35,7 @@ func (s *State) Truncated(end, unstable offsets.Offset) (lost bool) {
 // (R7): begin anew, empty, at the leader's start, or cut back to the leader's
 // end. to is its log end when nothing is to be done but fetch again.
 func (s *State) OutOfRange(leaderStart, leaderEnd offsets.Offset) (to offsets.Offset, anew bool) {
-	if s.logEnd < leaderStart {
+	if s.logEnd < leaderStart || s.logEnd == leaderStart && s.logStart < s.logEnd {
 		return leaderStart, true
 	}
 	return min(s.logEnd, leaderEnd), false

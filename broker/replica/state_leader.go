@@ -75,8 +75,10 @@ func (s *State) Serve(f Fetch, ours Epochs) (diverging *EpochEnd, err error) {
 	if f.Follower == s.self || !slices.Contains(s.assigned.Replicas, f.Follower) {
 		return nil, ErrUnknownEpoch // it knows a later assignment than this broker
 	}
-	if f.At < s.logStart {
-		return nil, &log.ErrOffsetOutOfRange{At: f.At, Start: s.logStart, End: s.logEnd} // R7
+	// R7. A log that ends where ours begins has nothing that could be compared
+	// with ours; what it holds may be another leader's. It begins anew.
+	if f.At < s.logStart || f.At == s.logStart && f.Start < f.At {
+		return nil, &log.ErrOffsetOutOfRange{At: f.At, Start: s.logStart, End: s.logEnd}
 	}
 	if f.LastEpoch != offsets.NoEpoch {
 		// An epoch that isn't known here diverges, it isn't out of range: else
