@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"sync"
@@ -152,7 +153,11 @@ func (p *Peers) meet(c net.Conn) {
 		err = fmt.Errorf("nobody takes connections of kind %q yet", kind)
 	}
 	if err != nil {
-		p.config.Logger.Warn("peer: a connection is refused", "from", c.RemoteAddr().String(), "node", int(other.Node), "error", err)
+		level := slog.LevelWarn
+		if errors.Is(err, io.EOF) { // a probe, which only asks whether somebody listens
+			level = slog.LevelDebug
+		}
+		p.config.Logger.Log(p.ctx, level, "peer: a connection is refused", "from", c.RemoteAddr().String(), "node", int(other.Node), "error", err)
 		_ = p.drop(c) // it is refused already
 		return
 	}
