@@ -67,6 +67,7 @@ type Broker struct {
 	produces   sync.Pool // of *produceState
 	fetches    sync.Pool // of *fetchState
 	sessions   *fetchSessions
+	following  *fetchSessions // of other brokers
 
 	ctx    context.Context // ends with Close
 	cancel context.CancelFunc
@@ -87,11 +88,12 @@ func Open(ctx context.Context, c Config) (*Broker, error) {
 		return nil, &ConfigError{err}
 	}
 	b := &Broker{
-		config:   c,
-		sessions: newFetchSessions(),
-		failed:   make(chan error, 1),
-		broken:   make(chan struct{}),
-		leaving:  newLeaving(),
+		config:    c,
+		sessions:  newFetchSessions(),
+		following: newFetchSessions(),
+		failed:    make(chan error, 1),
+		broken:    make(chan struct{}),
+		leaving:   newLeaving(),
 	}
 	b.ctx, b.cancel = context.WithCancel(context.Background())
 	b.beating, b.stopBeating = context.WithCancel(context.Background())

@@ -27,9 +27,15 @@ import (
 // parks until that much more became readable, something else changed, or its
 // time is over; any error of reading a partition answers at once. Partitions that
 // aren't there are no reason to: as in Kafka they are told of with the others,
-// unless there are no others. A request that says it comes from a broker is
-// refused: peers have a listener of their own, and nobody else may move a high
-// watermark.
+// unless there are no others.
+//
+// A follower is known by its connection, which came in on the listener for peers;
+// whoever else says that he is a broker is refused. It reads up to the log's end,
+// what it asks for counts as what it holds, and it is answered when there are
+// records, a high watermark it doesn't know, or another request of it.
+//
+// A reader in a rack is sent to a replica there (KIP-392). That answers with what
+// it knows to be committed.
 
 const (
 	maxFetchBytes = 55 << 20 // of one reply, as Kafka's fetch.max.bytes
@@ -47,16 +53,19 @@ func (b *Broker) fetch(e *wire.Exchange) {
 		e.Fail(fmt.Errorf("fetch version %d: %w", e.Version, err))
 		return
 	}
-	b.metrics.fetchRequests.Add(1)
+	st.follower = st.replica >= 0
+	if !st.follower {
+		b.metrics.fetchRequests.Add(1)
+	}
 	switch {
-	case st.replica >= 0:
+	case st.replica >= 0 && st.replica != int32(e.Client.Peer):
 		st.sessionEpoch = noSession
 		st.disown()
 		st.reply()
 		return
 	case st.sessionEpoch == openSession || st.sessionEpoch == noSession:
 		if st.sessionID != 0 {
-			b.sessions.closeID(st.sessionID)
+			st.sessions().closeID(st.sessionID)
 		}
 	case !st.enter():
 		return
@@ -102,6 +111,9 @@ func (st *fetchState) find(t *fetchedTopic) {
 func (st *fetchState) findPartition(t *topic, part *fetchedPartition) {
 	p, err := hosted(t, part.index)
 	part.replica, part.code = p, codeOf(err)
+	if part.index >= 0 && int(part.index) < len(t.meta.Partitions) {
+		part.meta = &t.meta.Partitions[part.index]
+	}
 	part.missing = part.code == kerr.UnknownTopicOrPartition.Code
 	if st.version < 10 && t.config.codec == record.Zstd {
 		part.code = kerr.UnsupportedCompressionType.Code
@@ -111,21 +123,14 @@ func (st *fetchState) findPartition(t *topic, part *fetchedPartition) {
 // read finds what there is for every partition. Earlier finds must have been
 // given back.
 func (st *fetchState) read() {
-	st.bytes, st.failed, st.missing = 0, false, 0
+	st.bytes, st.failed, st.missing, st.fresh = 0, false, 0, false
 	left := min(max(int64(st.maxBytes), 0), maxFetchBytes)
 	for i := range st.topics {
 		parts := st.topics[i].parts
 		for j := range parts {
 			part := &parts[j]
 			if part.replica != nil && part.code == 0 {
-				part.got, part.err = part.replica.Read(replica.Ask{
-					At:        offsets.Offset(part.offset),
-					MaxBytes:  int(min(left, max(int64(part.maxBytes), 0))),
-					MinOne:    st.bytes == 0,
-					Committed: st.isolation == 1,
-					Epoch:     epochOrNone(part.epoch),
-					LastEpoch: epochOrNone(part.lastEpoch),
-				})
+				st.readOne(part, left)
 				part.code = st.codeOf(part)
 				st.bytes += int64(part.got.Bytes)
 				left = max(left-int64(part.got.Bytes), 0)
@@ -133,11 +138,55 @@ func (st *fetchState) read() {
 			switch {
 			case part.missing:
 				st.missing++
-			case part.code != 0 || part.got.Diverging != nil:
+			case part.code != 0 || part.got.Diverging != nil || part.nearer != 0:
 				st.failed = true
+			}
+			if st.follower && part.part != nil && part.part.news(st.findOf(part)) {
+				st.fresh = true
 			}
 		}
 	}
+}
+
+// readOne finds what there is for one partition, of at most left bytes.
+func (st *fetchState) readOne(part *fetchedPartition, left int64) {
+	maxBytes := int(min(left, max(int64(part.maxBytes), 0)))
+	if st.follower {
+		part.got, part.err = part.replica.Serve(replica.Fetch{
+			Follower:    offsets.BrokerID(st.replica),
+			BrokerEpoch: st.brokerEpoch,
+			LeaderEpoch: epochOrNone(part.epoch),
+			At:          offsets.Offset(part.offset),
+			LastEpoch:   epochOrNone(part.lastEpoch),
+			Start:       offsets.Offset(part.start),
+			Now:         nowMilli(),
+		}, maxBytes, st.bytes == 0)
+		return
+	}
+	part.nearer = 0
+	if len(st.rack) > 0 && part.offset >= 0 {
+		if n := part.replica.Nearest(offsets.Offset(part.offset), st.near); n != offsets.NoBroker {
+			part.nearer, maxBytes = n, 0
+		}
+	}
+	part.got, part.err = part.replica.Read(replica.Ask{
+		At:        offsets.Offset(part.offset),
+		MaxBytes:  maxBytes,
+		MinOne:    st.bytes == 0 && part.nearer == 0,
+		Committed: st.isolation == 1,
+		Epoch:     epochOrNone(part.epoch),
+		LastEpoch: epochOrNone(part.lastEpoch),
+		Any:       st.version >= fetchRacks,
+	})
+	if part.err != nil {
+		part.nearer = 0
+	}
+}
+
+// near tells whether a broker is where the reader is, and in service.
+func (st *fetchState) near(id offsets.BrokerID) bool {
+	br, ok := st.broker.controller.Image().Broker(id)
+	return ok && br.Rack == string(st.rack) && !br.Fenced && !br.ShuttingDown
 }
 
 // epochOrNone reads an epoch as Fetch does: all negative ones say nothing.
@@ -155,7 +204,19 @@ func (st *fetchState) codeOf(part *fetchedPartition) int16 {
 
 // satisfied tells whether the reply is due now.
 func (st *fetchState) satisfied() bool {
+	if st.follower && (st.fresh || st.missing > 0 || st.sessionEpoch == openSession || st.hurried.Load()) {
+		return true // it waits for records only, and only while all is well
+	}
 	return st.failed || st.bytes >= st.enough() || st.maxWait <= 0 || st.missing == st.asked()
+}
+
+// sessions are those that the sender's are among: followers are not put out of
+// theirs by clients.
+func (st *fetchState) sessions() *fetchSessions {
+	if st.follower {
+		return st.broker.following
+	}
+	return st.broker.sessions
 }
 
 // asked is how many partitions the answer may be about.
@@ -202,7 +263,11 @@ func (st *fetchState) park() {
 		for j := range parts {
 			if p := parts[j].replica; p != nil {
 				seen := parts[j].got.View.Version
-				p.Watch(st, seen)
+				if st.follower {
+					p.WatchEnd(st, seen)
+				} else {
+					p.Watch(st, seen)
+				}
 			}
 		}
 	}
@@ -311,7 +376,9 @@ func (st *fetchState) sink() {
 // reply sends what read found.
 func (st *fetchState) reply() {
 	e, b := st.exchange, st.broker
-	b.metrics.fetchBytes.Add(st.bytes)
+	if !st.follower {
+		b.metrics.fetchBytes.Add(st.bytes)
+	}
 	if e.Client.Batch {
 		b.metrics.fetchBatchBytes.Add(st.bytes)
 	}

@@ -15,7 +15,7 @@ import (
 // doesn't when the session refuses it, which is the reply, or when an earlier
 // request of the session must be answered first.
 func (st *fetchState) enter() bool {
-	sessions := st.broker.sessions
+	sessions := st.sessions()
 	s, got := sessions.enter(st)
 	switch got {
 	case unknown:
@@ -84,7 +84,7 @@ func (st *fetchState) merge() {
 }
 
 func (part *fetchedPartition) ask() sessionAsk {
-	return sessionAsk{index: part.index, epoch: part.epoch, lastEpoch: part.lastEpoch, maxBytes: part.maxBytes, offset: part.offset}
+	return sessionAsk{index: part.index, epoch: part.epoch, lastEpoch: part.lastEpoch, maxBytes: part.maxBytes, offset: part.offset, start: part.start}
 }
 
 // collect makes the lists of the request from the session's live parts. Regions
@@ -107,7 +107,7 @@ func (st *fetchState) collect() {
 			found = st.findOfSession(t, p.topic)
 		}
 		t.parts = append(t.parts, fetchedPartition{
-			index: p.index, epoch: p.epoch, offset: p.offset, lastEpoch: p.lastEpoch, maxBytes: p.maxBytes, part: p,
+			index: p.index, epoch: p.epoch, offset: p.offset, lastEpoch: p.lastEpoch, maxBytes: p.maxBytes, start: p.start, part: p,
 		})
 		part := &t.parts[len(t.parts)-1]
 		switch {
@@ -164,9 +164,12 @@ func (st *fetchState) findOfSession(t *fetchedTopic, in *sessionTopic) (ok bool)
 
 // findOf is what the last look at a part found.
 func (st *fetchState) findOf(part *fetchedPartition) sessionFind {
-	f := sessionFind{sessionTold: part.told(), code: part.code, bytes: part.got.Bytes, diverging: part.got.Diverging != nil}
+	f := sessionFind{sessionTold: part.told(), code: part.code, bytes: part.got.Bytes, diverging: part.got.Diverging != nil || part.nearer != 0}
 	limit := part.got.View.HighWatermark
-	if st.isolation == 1 {
+	switch {
+	case st.follower:
+		limit = part.got.View.LogEnd
+	case st.isolation == 1:
 		limit = part.got.View.LastStable
 	}
 	f.rest = offsets.Offset(part.offset) < limit
@@ -237,7 +240,7 @@ func (st *fetchState) open() {
 	for i := range st.topics {
 		n += len(st.topics[i].parts)
 	}
-	s := st.broker.sessions.open(st, n, nowMilli())
+	s := st.sessions().open(st, n, nowMilli())
 	if s == nil {
 		return
 	}
@@ -271,7 +274,7 @@ func (st *fetchState) sent(leaves bool) {
 		return
 	}
 	if !leaves && st.sessionEpoch == openSession {
-		st.broker.sessions.closeID(s.slot.id)
+		st.sessions().closeID(s.slot.id)
 	}
 	for i := range st.topics {
 		parts := st.topics[i].parts

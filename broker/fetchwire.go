@@ -1,12 +1,15 @@
 package broker
 
 import (
+	"errors"
 	"sync/atomic"
 
 	"github.com/twmb/franz-go/pkg/kbin"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"sawlog/broker/controller"
+	"sawlog/broker/log"
 	"sawlog/broker/replica"
 	"sawlog/broker/wire"
 	"sawlog/offsets"
@@ -20,7 +23,10 @@ type fetchState struct {
 	need     atomic.Int64 // bytes that must become readable before it is looked at again
 
 	version      int16
-	replica      int32
+	replica      int32  // the broker the sender says to be, −1 = none
+	brokerEpoch  int64  // under which it is registered
+	follower     bool   // it is that broker
+	rack         []byte // where the sender is; in names
 	maxWait      int32
 	minBytes     int32
 	maxBytes     int32
@@ -34,6 +40,8 @@ type fetchState struct {
 	session *fetchSession // whose owner this is
 	waiting bool          // for the session: an earlier request is to be answered first
 	resumed bool          // it was looked at and parked
+	hurried atomic.Bool   // the follower has sent another request: it is answered now
+	fresh   bool          // there is something to tell a follower besides records
 
 	code    int16
 	bytes   int64
@@ -61,10 +69,13 @@ type fetchedPartition struct {
 	offset    int64
 	lastEpoch int32
 	maxBytes  int32
+	start     int64 // log start of a follower
 
 	part    *sessionPart // of the session, inside of one
 	silent  bool         // not in the answer: there is nothing new
 	missing bool         // there is no such topic or partition
+	meta    *controller.Partition
+	nearer  offsets.BrokerID // the replica to ask instead; 0 = none (KIP-392)
 	replica *replica.Partition
 	code    int16
 	err     error
@@ -76,6 +87,7 @@ const (
 	fetchSessioned    = 7
 	fetchFlexible     = 12
 	fetchIDs          = 13
+	fetchRacks        = 11 // a reader may ask a follower
 	fetchReplicaState = 15 // the sender's broker id moved into a tagged field
 	fetchLeaders      = 16
 )
@@ -92,7 +104,7 @@ func (st *fetchState) decode(version int16, body []byte) error {
 	st.version = version
 	flexible := version >= fetchFlexible
 	b := kbin.Reader{Src: body}
-	st.replica = -1
+	st.replica, st.brokerEpoch, st.follower, st.rack = -1, -1, false, nil
 	if version < fetchReplicaState {
 		st.replica = b.Int32()
 	}
@@ -119,7 +131,7 @@ func (st *fetchState) decode(version int16, body []byte) error {
 		st.decodeForgotten(&b)
 	}
 	if version >= 11 {
-		readString(&b, flexible) // rack: nothing is nearer than here
+		st.rack = st.keep(readString(&b, flexible))
 	}
 	if flexible {
 		st.decodeTags(&b)
@@ -137,7 +149,7 @@ func decodeFetched(b *kbin.Reader, version int16) fetchedPartition {
 		part.lastEpoch = b.Int32()
 	}
 	if version >= 5 {
-		b.Int64() // a follower's log start
+		part.start = b.Int64()
 	}
 	part.maxBytes = b.Int32()
 	if version >= fetchFlexible {
@@ -180,7 +192,7 @@ func (st *fetchState) decodeTags(b *kbin.Reader) {
 		tag, size := b.Uvarint(), b.Uvarint()
 		value := kbin.Reader{Src: b.Span(int(size))}
 		if tag == 1 && st.version >= fetchReplicaState {
-			st.replica = value.Int32()
+			st.replica, st.brokerEpoch = value.Int32(), value.Int64()
 		}
 	}
 }
@@ -216,7 +228,8 @@ func (st *fetchState) free() {
 	clear(st.forgotten)
 	st.broker, st.exchange, st.session, st.waiting, st.resumed = nil, nil, nil, false, false
 	st.names, st.topics, st.forgotten = st.names[:0], st.topics[:0], st.forgotten[:0]
-	st.code, st.bytes, st.failed = 0, 0, false
+	st.code, st.bytes, st.failed, st.fresh = 0, 0, false, false
+	st.hurried.Store(false)
 	pool.Put(st)
 }
 
@@ -287,7 +300,7 @@ func (t *fetchedTopic) said() int {
 
 // hints tells whether a partition's reply names the leader to go to.
 func (part *fetchedPartition) hints() bool {
-	return part.replica != nil && (part.code == kerr.NotLeaderForPartition.Code || part.code == kerr.FencedLeaderEpoch.Code)
+	return (part.replica != nil || part.meta != nil) && (part.code == kerr.NotLeaderForPartition.Code || part.code == kerr.FencedLeaderEpoch.Code)
 }
 
 // told is where the partition is, as its reply says it: one with an error says
@@ -300,9 +313,21 @@ func (part *fetchedPartition) told() sessionTold {
 	return sessionTold{v.HighWatermark, v.LastStable, v.LogStart}
 }
 
+// outside is where the log ends and begins that a read was not within.
+func (part *fetchedPartition) outside() (end, start offsets.Offset) {
+	var e *log.ErrOffsetOutOfRange
+	if errors.As(part.err, &e) {
+		return e.End, e.Start
+	}
+	return -1, -1
+}
+
 func (st *fetchState) encodePartition(r *wire.Response, part *fetchedPartition) error {
 	flexible := st.version >= fetchFlexible
 	told := part.told()
+	if st.follower && part.code == kerr.OffsetOutOfRange.Code { // where it has to go on
+		told.stable, told.start = part.outside()
+	}
 	dst := kbin.AppendInt32(r.Buf, part.index)
 	dst = kbin.AppendInt16(dst, part.code)
 	dst = kbin.AppendInt64(dst, int64(told.high))
@@ -319,7 +344,11 @@ func (st *fetchState) encodePartition(r *wire.Response, part *fetchedPartition) 
 		dst = kbin.AppendNullableArrayLen(dst, 0, none)
 	}
 	if st.version >= 11 {
-		dst = kbin.AppendInt32(dst, -1) // preferred read replica
+		nearer := part.nearer
+		if nearer == 0 {
+			nearer = offsets.NoBroker
+		}
+		dst = kbin.AppendInt32(dst, int32(nearer))
 	}
 	// No records is the empty set: librdkafka takes null for a broken one.
 	if flexible {
@@ -362,7 +391,11 @@ func (st *fetchState) encodeTags(dst []byte, part *fetchedPartition) []byte {
 		dst = append(dst, 0)
 	}
 	if hint {
-		dst = appendLeaderTag(dst, 1, part.got.View.Leader, part.got.View.Epoch)
+		leader, epoch := part.got.View.Leader, part.got.View.Epoch
+		if m := part.meta; part.replica == nil || m != nil && m.Epoch > epoch {
+			leader, epoch = m.Leader, m.Epoch
+		}
+		dst = appendLeaderTag(dst, 1, leader, epoch)
 	}
 	return dst
 }

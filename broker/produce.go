@@ -96,6 +96,9 @@ func (st *produceState) check(t *producedTopic) error {
 // append takes one partition's batch into its log.
 func (st *produceState) append(t *producedTopic, part *producedPartition, now int64) error {
 	p, err := hosted(t.found, part.index)
+	if part.index >= 0 && int(part.index) < len(t.found.meta.Partitions) {
+		part.meta = &t.found.meta.Partitions[part.index]
+	}
 	if err != nil {
 		return err
 	}

@@ -5,6 +5,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"sawlog/broker/controller"
 	"sawlog/broker/log"
 	"sawlog/broker/record"
 	"sawlog/broker/replica"
@@ -39,6 +40,7 @@ type producedPartition struct {
 	records []byte // aliases the request
 
 	replica  *replica.Partition
+	meta     *controller.Partition
 	ticket   replica.Ticket
 	waits    bool // for the commit of ticket
 	code     int16
@@ -181,7 +183,19 @@ func (st *produceState) encode() *wire.Response {
 
 // hints tells whether a partition's reply names the leader to go to.
 func (st *produceState) hints(part *producedPartition) bool {
-	return st.version >= produceLeaders && part.code == kerr.NotLeaderForPartition.Code && part.replica != nil
+	return st.version >= produceLeaders && part.code == kerr.NotLeaderForPartition.Code && (part.replica != nil || part.meta != nil)
+}
+
+// leader is who leads the partition, by what is known here.
+func (part *producedPartition) leader() (offsets.BrokerID, offsets.Epoch) {
+	if part.replica == nil {
+		return part.meta.Leader, part.meta.Epoch
+	}
+	v := part.replica.View()
+	if part.meta != nil && part.meta.Epoch > v.Epoch {
+		return part.meta.Leader, part.meta.Epoch
+	}
+	return v.Leader, v.Epoch
 }
 
 func (st *produceState) encodePartition(dst []byte, part *producedPartition) []byte {
@@ -199,9 +213,9 @@ func (st *produceState) encodePartition(dst []byte, part *producedPartition) []b
 	}
 	if flexible {
 		if st.hints(part) {
-			v := part.replica.View()
+			leader, epoch := part.leader()
 			dst = append(dst, 1)
-			dst = appendLeaderTag(dst, 0, v.Leader, v.Epoch)
+			dst = appendLeaderTag(dst, 0, leader, epoch)
 		} else {
 			dst = append(dst, 0)
 		}

@@ -33,8 +33,9 @@ func newFetchSessions() *fetchSessions {
 // fetchSession is one session. Whoever is its owner works on state; the
 // replicas' events come in by woken.
 type fetchSession struct {
-	slot  *sessionSlot // nil until it has its place
-	state session
+	slot     *sessionSlot // nil until it has its place
+	state    session
+	follower bool // its parts are heard of when their logs grow
 
 	mu     sync.Mutex
 	owner  *fetchState   // the request that is being answered
@@ -79,7 +80,10 @@ func (s *fetchSession) follow(p *sessionPart, r *replica.Partition, seen uint64)
 		p.watch.replica.Unwatch(&p.watch)
 	}
 	p.watch.session, p.watch.part, p.watch.replica = s, p, r
-	if r != nil {
+	switch {
+	case r != nil && s.follower:
+		r.WatchEnd(&p.watch, seen)
+	case r != nil:
 		r.Watch(&p.watch, seen)
 	}
 }
@@ -134,6 +138,10 @@ func (f *fetchSessions) enter(st *fetchState) (*fetchSession, entry) {
 		return nil, repeated
 	case !slices.Contains(s.queue, st):
 		s.queue = append(s.queue, st)
+	}
+	if s.follower { // it has news that don't wait for records
+		s.owner.hurried.Store(true)
+		s.owner.exchange.Wake()
 	}
 	return s, busy
 }
@@ -193,7 +201,7 @@ func (s *fetchSession) deafen() {
 // open makes a session with room for so many partitions, owned by st; nil tells
 // that there is no room.
 func (f *fetchSessions) open(st *fetchState, parts int, now int64) *fetchSession {
-	s := &fetchSession{state: newSession(st.version >= fetchIDs), owner: st}
+	s := &fetchSession{state: newSession(st.version >= fetchIDs), owner: st, follower: st.follower}
 	f.mu.Lock()
 	slot, evicted := f.cache.open(s, parts, int64(parts)*sessionPartBytes, now, randomSessionID)
 	s.slot = slot

@@ -70,6 +70,7 @@ type sessionAsk struct {
 	lastEpoch int32
 	maxBytes  int32
 	offset    int64
+	start     int64 // of a follower's log
 }
 
 // sessionTold is what an answer says of a partition besides records.
@@ -83,7 +84,7 @@ type sessionFind struct {
 	code      int16
 	bytes     int  // of records
 	rest      bool // there are records, whether or not this answer has room for them
-	diverging bool
+	diverging bool // it has to go elsewhere: back in its log, or to another replica
 }
 
 // Memory that a part and a topic take, in bytes, with their places in maps and

@@ -161,6 +161,9 @@ func (l *Log) appendReplica(b []byte, c *Config) (offsets.Offset, error) {
 		if err == nil && (batch.BaseOffset() < end || batch.LastOffsetDelta() < 0 || batch.LastOffset()-end >= math.MaxInt32) {
 			err = fmt.Errorf("%w: batch %d..%d at log end %d", record.ErrInvalid, batch.BaseOffset(), batch.LastOffset(), end)
 		}
+		if err == nil {
+			err = l.continues(batch, end)
+		}
 		if err == nil && batch.LastOffset()-l.view.end >= math.MaxInt32 { // too far for one segment
 			if err = l.writeReplica(end, c, now); err == nil {
 				l.bufs, l.undo = l.bufs[:0], l.undo[:0]
@@ -190,11 +193,36 @@ func (l *Log) writeReplica(end offsets.Offset, c *Config, now int64) error {
 		return err
 	}
 	for _, buf := range l.bufs {
-		if batch := record.Batch(buf); batch.Epoch() > l.epochs.latest() {
+		batch := record.Batch(buf)
+		if batch.Epoch() < l.epochs.latest() {
+			l.silence(batch.BaseOffset())
+		}
+		if batch.Epoch() > l.epochs.latest() {
 			l.begin(batch.Epoch(), batch.BaseOffset())
 		}
 	}
 	return nil
+}
+
+// continues tells whether a batch of the leader's may follow what is here: a
+// younger epoch than its own has written nothing.
+func (l *Log) continues(b record.Batch, end offsets.Offset) error {
+	for i := len(l.epochs) - 1; i >= 0 && l.epochs[i].Epoch > b.Epoch(); i-- {
+		if l.epochs[i].Start < end {
+			return fmt.Errorf("%w: a batch of epoch %d after epoch %d", record.ErrInvalid, b.Epoch(), l.epochs[i].Epoch)
+		}
+	}
+	return nil
+}
+
+// silence drops the epochs in which this broker led without writing, once
+// another's records take their place. The batches tell the same after a restart.
+func (l *Log) silence(at offsets.Offset) {
+	l.epochs = l.epochs.cutEnd(at)
+	err := l.disk.journal.write(false, journalEntry{journalEnd, l.key(), 0, at})
+	if err != nil && !errors.Is(err, ErrNoSpace) {
+		l.disk.fail(l.wrap("note epochs of", err))
+	}
 }
 
 // begin notes that an epoch wrote its first batch. It can be found again in the

@@ -24,6 +24,7 @@ type View struct {
 	LogStart      offsets.Offset
 	LastStable    offsets.Offset
 	HighWatermark offsets.Offset
+	LogEnd        offsets.Offset
 	Version       uint64
 }
 
@@ -161,6 +162,7 @@ func (p *Partition) view() View {
 		LogStart:      s.logStart,
 		LastStable:    s.lastStable,
 		HighWatermark: s.highWatermark,
+		LogEnd:        s.logEnd,
 		Version:       p.version,
 	}
 }
