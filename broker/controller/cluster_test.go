@@ -57,9 +57,11 @@ func (l *listener) Accept() (net.Conn, error) {
 }
 
 func (l *listener) Close() error {
-	l.once.Do(func() { close(l.closed) })
+	l.closeNow()
 	return nil
 }
+
+func (l *listener) closeNow() { l.once.Do(func() { close(l.closed) }) }
 
 func (l *listener) Addr() net.Addr { return netAddr(l.addr) }
 
@@ -73,6 +75,9 @@ func (n *network) dialer(from string) func(context.Context, string) (net.Conn, e
 	return func(ctx context.Context, to string) (net.Conn, error) {
 		n.mu.Lock()
 		l, cut := n.listeners[to], n.cut[from] || n.cut[to]
+		if n.listeners[from] == nil {
+			l = nil // it was killed
+		}
 		n.mu.Unlock()
 		switch {
 		case cut:
@@ -133,6 +138,23 @@ func (c *netConn) Close() error {
 		return c.SetDeadline(time.Unix(1, 0))
 	}
 	return c.Conn.Close()
+}
+
+// kill ends all that goes to and from an address, until somebody listens there.
+func (n *network) kill(addr string) {
+	n.mu.Lock()
+	n.listeners[addr].closeNow()
+	delete(n.listeners, addr)
+	var broken []*netConn
+	for c := range n.conns {
+		if c.from == addr || c.to == addr {
+			broken = append(broken, c)
+		}
+	}
+	n.mu.Unlock()
+	for _, c := range broken {
+		_ = c.Close()
+	}
 }
 
 // isolate cuts an address off.
@@ -313,9 +335,7 @@ func (n *member) kill() {
 	n.t.Helper()
 	n.live.Store(nil)
 	left := n.fs.CrashClone(nil)
-	n.net.mu.Lock()
-	delete(n.net.listeners, n.addr)
-	n.net.mu.Unlock()
+	n.net.kill(n.addr)
 	if err := n.peers.Close(); err != nil {
 		n.t.Errorf("node %d: %v", n.id, err)
 	}

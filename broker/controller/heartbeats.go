@@ -8,7 +8,6 @@ import (
 	"strconv"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"time"
 
 	"github.com/hashicorp/raft"
@@ -209,19 +208,8 @@ func (c *Controller) suspect(b Broker) {
 	if !ok {
 		return
 	}
-	for _, wait := range probeAfter {
-		select {
-		case <-time.After(wait):
-		case <-c.closing:
-			return
-		}
-		ctx, cancel := context.WithTimeout(c.closed, sessionTimeout*time.Millisecond)
-		err := c.peers.Probe(ctx, addr)
-		cancel()
-		if errors.Is(err, syscall.ECONNREFUSED) {
-			c.lost(b)
-			return
-		}
+	if c.refuses(addr) {
+		c.lost(b)
 	}
 }
 

@@ -113,6 +113,8 @@ type Controller struct {
 	ledTerm      uint64        // the term takeOver is done for; the proposer's own
 	snapshotDue  chan struct{}
 	stalls       chan struct{} // the disk hung
+	resting      atomic.Bool   // and this node doesn't stand for leader
+	partings     chan raft.ServerID
 	look         chan struct{} // look at the brokers now
 	suspects     chan Broker   // whose connections ended
 	beats        heartbeats
@@ -135,6 +137,7 @@ func Open(ctx context.Context, c Config) (*Controller, error) {
 		proposerDone: make(chan struct{}),
 		snapshotDue:  make(chan struct{}, 1),
 		stalls:       make(chan struct{}, 1),
+		partings:     make(chan raft.ServerID, 16),
 		look:         make(chan struct{}, 1),
 		suspects:     make(chan Broker, 64),
 		beats:        heartbeats{began: time.Now()},
@@ -203,6 +206,7 @@ func (c *Controller) start(ctx context.Context, config Config) error {
 		c.serve()
 		c.running.Go(c.watchBrokers)
 		c.running.Go(c.watchVoters)
+		c.running.Go(c.succeed)
 	}
 	if err := c.enter(ctx, config); err != nil {
 		return err

@@ -43,7 +43,7 @@ func (c *Controller) startRaft(config Config, snaps *snapshots, found bool) erro
 	if config.PeerAddr == "" {
 		c.self.Address = raft.ServerAddress(id)
 	}
-	c.stream = newStream(config.Peers, c.self.Address, c.memberAt)
+	c.stream = newStream(config.Peers, c.self.Address, c.memberAt, c.parted)
 	logger := newRaftLogger(config.Logger)
 	c.trans = raft.NewNetworkTransportWithConfig(&raft.NetworkTransportConfig{
 		Logger: logger, Stream: c.stream, MaxPool: 3, Timeout: rpcTimeout,
@@ -114,8 +114,7 @@ func (c *Controller) elect(ctx context.Context, joined bool) error {
 		}
 		return nil
 	}
-	now := raft.TimeoutNowRequest{RPCHeader: raft.RPCHeader{ProtocolVersion: raft.ProtocolVersionMax, ID: []byte(c.self.ID), Addr: []byte(c.self.Address)}}
-	if err := c.trans.TimeoutNow(c.self.ID, c.self.Address, &now, new(raft.TimeoutNowResponse)); err != nil {
+	if err := c.standNow(); err != nil {
 		return err
 	}
 	select {
@@ -127,6 +126,12 @@ func (c *Controller) elect(ctx context.Context, joined bool) error {
 		return nil
 	}
 	return c.raft.AddVoter(c.self.ID, c.self.Address, 0, 0).Error() // its new address
+}
+
+// standNow makes this node stand for leader at once.
+func (c *Controller) standNow() error {
+	now := raft.TimeoutNowRequest{RPCHeader: raft.RPCHeader{ProtocolVersion: raft.ProtocolVersionMax, ID: []byte(c.self.ID), Addr: []byte(c.self.Address)}}
+	return c.trans.TimeoutNow(c.self.ID, c.self.Address, &now, new(raft.TimeoutNowResponse))
 }
 
 // stalled is told when the disk hangs: for some time this node doesn't stand
@@ -152,9 +157,11 @@ func (c *Controller) restAfterStalls() {
 	for {
 		select {
 		case <-c.stalls:
+			c.resting.Store(true)
 			patience(stallRest)
 			rested = time.After(stallRest)
 		case <-rested:
+			c.resting.Store(false)
 			patience(electionTimeout)
 		case <-c.closing:
 			return

@@ -24,6 +24,8 @@ type stream struct {
 	// at tells which member has an address. It is asked when ready is closed.
 	at    func(raft.ServerAddress) (QuorumMember, bool)
 	ready chan struct{}
+	// parted is told when a node's connection to this one has ended.
+	parted func(raft.ServerID)
 
 	arrived chan net.Conn
 	ctx     context.Context // ends when the stream is closed
@@ -33,14 +35,16 @@ type stream struct {
 	open map[net.Conn]struct{}
 }
 
-func newStream(peers *peer.Peers, self raft.ServerAddress, at func(raft.ServerAddress) (QuorumMember, bool)) *stream {
+func newStream(peers *peer.Peers, self raft.ServerAddress, at func(raft.ServerAddress) (QuorumMember, bool), parted func(raft.ServerID)) *stream {
 	s := &stream{
-		self: self, peers: peers, at: at, ready: make(chan struct{}),
+		self: self, peers: peers, at: at, parted: parted, ready: make(chan struct{}),
 		arrived: make(chan net.Conn), open: make(map[net.Conn]struct{}),
 	}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	if peers != nil {
-		peers.Accept(peer.Raft, func(c *peer.Conn) { s.deliver(c) })
+		peers.Accept(peer.Raft, func(c *peer.Conn) {
+			s.deliver(&incoming{c, serverID(c.Remote.Node, UUID(c.Remote.Directory)), s.parted})
+		})
 	}
 	return s
 }
@@ -56,6 +60,19 @@ func (s *stream) deliver(conn net.Conn) {
 	case <-s.ctx.Done():
 		_ = tracked.Close()
 	}
+}
+
+// incoming is a connection another node made.
+type incoming struct {
+	net.Conn
+	from   raft.ServerID
+	parted func(raft.ServerID)
+}
+
+// Close closes the connection.
+func (c *incoming) Close() error {
+	c.parted(c.from)
+	return c.Conn.Close()
 }
 
 // track keeps a connection in mind until it is closed.
