@@ -19,6 +19,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
+	"golang.org/x/sys/unix"
 
 	"sawlog/broker/compat/peer"
 )
@@ -119,6 +120,14 @@ func TestSummary(t *testing.T) {
 func room(t *testing.T, name string) string {
 	t.Helper()
 	dir := filepath.Join(home(t), "run-"+name)
+	// What a test left mounted that was killed.
+	mounted, err := filepath.Glob(filepath.Join(dir, "node*", "disk"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, at := range mounted {
+		_ = unix.Unmount(at, unix.MNT_DETACH) // most are none
+	}
 	if err := os.RemoveAll(dir); err != nil {
 		t.Fatal(err)
 	}
@@ -187,6 +196,7 @@ func chaos(t *testing.T, seed uint64) result {
 	for _, n := range c.nodes {
 		watchers.Go(func() { watch(ctx, h, n) })
 	}
+	watchers.Go(func() { keepFetching(ctx, c, h, parts) })
 	time.Sleep(2 * time.Second) // of clients working, before the first fault
 	m := &mischief{c: c, h: h}
 	var only []string
@@ -235,6 +245,7 @@ func (r *result) finish(c *cluster, h *history, w *workload, l *loads, m *mischi
 	r.Violations = append(r.Violations, checkRows(h, table, true)...)
 	note("replicas can't be compared", r.compare(c))
 	r.Ops = count(h)
+	r.Ops.Stale = stale(h.Commits, h.Fetched)
 	r.Ops.Loads, r.Ops.Retried, r.Ops.Rows = l.committed, l.retried, len(table)
 	r.Took = h.now().Seconds()
 }
@@ -267,7 +278,9 @@ func (r *result) compare(c *cluster) error {
 		func(topic string) bool { return topic != events },
 		func(topic string) bool { return topic == events || topic == state })...)
 	r.Violations = append(r.Violations, checkEpochs(logs)...)
-	return nil
+	views, err := checkViews(c)
+	r.Violations = append(r.Violations, views...)
+	return err
 }
 
 // watch asks a node all the while who leads what.

@@ -75,8 +75,20 @@ func (w *workload) commit(ctx context.Context, cl *kgo.Client, fetches kgo.Fetch
 // groupOffsets asks the group's coordinator where the group stands. Partitions
 // it has nothing of stand at -1.
 func (c *cluster) groupOffsets(h *history, group string, parts map[string]int) ([]commit, error) {
-	find := kmsg.NewPtrFindCoordinatorRequest()
-	find.Version, find.CoordinatorKey = 1, group
+	var all []commit
+	err := await(patience, func() (err error) {
+		all, err = c.fetchOffsets(h, group, parts, c.coordinator(group))
+		return err
+	})
+	return all, err
+}
+
+// fetchOffsets asks a node where a group stands.
+func (c *cluster) fetchOffsets(h *history, group string, parts map[string]int, coordinator int32) ([]commit, error) {
+	at := c.node(coordinator)
+	if at == nil {
+		return nil, fmt.Errorf("the coordinator is node %d, which is none", coordinator)
+	}
 	fetch := kmsg.NewPtrOffsetFetchRequest()
 	fetch.Version, fetch.Group = 5, group
 	for topic, count := range parts {
@@ -86,37 +98,39 @@ func (c *cluster) groupOffsets(h *history, group string, parts map[string]int) (
 		}
 		fetch.Topics = append(fetch.Topics, t)
 	}
+	from := h.now()
+	resp, err := ask(at.kafka, fetch, askLimit)
+	if err != nil {
+		return nil, err
+	}
+	offsets := resp.(*kmsg.OffsetFetchResponse)
+	errs := []error{kerr.ErrorForCode(offsets.ErrorCode)}
 	var all []commit
-	err := c.anyone(patience, func(n *node) error {
-		all = nil
-		resp, err := ask(n.kafka, find, askLimit)
-		if err != nil {
-			return err
+	for _, t := range offsets.Topics {
+		for _, p := range t.Partitions {
+			errs = append(errs, kerr.ErrorForCode(p.ErrorCode))
+			all = append(all, commit{Group: group, place: place{t.Topic, p.Partition}, Offset: p.Offset, From: from, To: h.now(), Fetch: true})
 		}
-		found := resp.(*kmsg.FindCoordinatorResponse)
-		if err := kerr.ErrorForCode(found.ErrorCode); err != nil {
-			return err
+	}
+	return all, errors.Join(errs...)
+}
+
+// keepFetching asks for the group's offsets all the while.
+func keepFetching(ctx context.Context, c *cluster, h *history, parts map[string]int) {
+	tick := time.NewTicker(500 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
 		}
-		at := c.node(found.NodeID)
-		if at == nil {
-			return fmt.Errorf("the coordinator is node %d, which is none", found.NodeID)
+		if all, err := c.fetchOffsets(h, groupName, parts, c.coordinator(groupName)); err == nil {
+			h.mu.Lock()
+			h.Fetched = append(h.Fetched, all...)
+			h.mu.Unlock()
 		}
-		from := h.now()
-		resp, err = ask(at.kafka, fetch, askLimit)
-		if err != nil {
-			return err
-		}
-		offsets := resp.(*kmsg.OffsetFetchResponse)
-		errs := []error{kerr.ErrorForCode(offsets.ErrorCode)}
-		for _, t := range offsets.Topics {
-			for _, p := range t.Partitions {
-				errs = append(errs, kerr.ErrorForCode(p.ErrorCode))
-				all = append(all, commit{Group: group, place: place{t.Topic, p.Partition}, Offset: p.Offset, From: from, To: h.now(), Fetch: true})
-			}
-		}
-		return errors.Join(errs...)
-	})
-	return all, err
+	}
 }
 
 // coordinator is the node a group's offsets are kept by, 0 when nobody says.

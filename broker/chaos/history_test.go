@@ -101,6 +101,7 @@ type history struct {
 	Sent    []sent
 	Seen    []seen
 	Commits []commit
+	Fetched []commit // offsets that were asked for while the run went on
 	Leaders map[leads]bool
 	Refused []string // what a reader was told that must not happen
 
