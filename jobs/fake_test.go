@@ -92,6 +92,7 @@ type fakeRunner struct {
 	l     *fakeLedger
 	now   func() time.Time
 	takes time.Duration
+	deaf  bool // what runs goes on though it is told to stop
 	// fail is asked before a run commits; nil = no failure.
 	fail   func(run string, attempt int) error
 	topics []string
@@ -164,6 +165,9 @@ func (f *fakeRunner) Run(ctx context.Context, s *Spec, set Set, p *Planned, e Ex
 	if e.Progress != nil {
 		e.Progress(Progress{Task: &loader.TaskProgress{Split: 0, Phase: "read"}})
 	}
+	if f.deaf {
+		ctx = context.WithoutCancel(ctx)
+	}
 	select {
 	case <-ctx.Done():
 		return nil, ctx.Err()
@@ -180,7 +184,12 @@ func (f *fakeRunner) Run(ctx context.Context, s *Spec, set Set, p *Planned, e Ex
 	f.l.mu.Lock()
 	defer f.l.mu.Unlock()
 	plan := f.l.plans[p.ID]
-	if plan.committed || plan.abandoned {
+	switch {
+	case plan.committed: // by another driver
+		out := f.outcome(plan, e.Run)
+		out.Status = Covered
+		return out, nil
+	case plan.abandoned:
 		return nil, &loader.Error{Code: loader.ExitConflict, Msg: "plan is done"}
 	}
 	from := f.l.began
