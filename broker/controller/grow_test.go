@@ -12,6 +12,7 @@ func (n *member) voters(want int) {
 	n.t.Helper()
 	for range 1000 {
 		if q, err := n.Quorum(); err == nil && len(q.Voters) == want {
+			time.Sleep(100 * time.Millisecond) // until all know it
 			return
 		}
 		time.Sleep(10 * time.Millisecond)

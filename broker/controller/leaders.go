@@ -1,6 +1,7 @@
 package controller
 
 import (
+	"log/slog"
 	"sync"
 
 	"github.com/hashicorp/raft"
@@ -8,6 +9,7 @@ import (
 
 // leaders tells when another node leads, or none, as far as this one knows.
 type leaders struct {
+	logger   *slog.Logger
 	observer *raft.Observer
 	seen     chan raft.Observation
 
@@ -15,11 +17,11 @@ type leaders struct {
 	next chan struct{} // closed at the next change
 }
 
-func newLeaders() *leaders {
-	l := &leaders{seen: make(chan raft.Observation, 64), next: make(chan struct{})}
+func newLeaders(logger *slog.Logger) *leaders {
+	l := &leaders{logger: logger, seen: make(chan raft.Observation, 64), next: make(chan struct{})}
 	l.observer = raft.NewObserver(l.seen, false, func(o *raft.Observation) bool {
 		switch o.Data.(type) {
-		case raft.LeaderObservation, raft.RaftState:
+		case raft.LeaderObservation, raft.RaftState, raft.FailedHeartbeatObservation, raft.ResumedHeartbeatObservation:
 			return true
 		}
 		return false
@@ -36,15 +38,32 @@ func (l *leaders) changed() <-chan struct{} {
 
 // watch tells of changes until closing.
 func (l *leaders) watch(closing <-chan struct{}) {
+	silent := map[raft.ServerID]bool{} // that don't answer this node's heartbeats
 	for {
 		select {
-		case <-l.seen:
-			l.mu.Lock()
-			close(l.next)
-			l.next = make(chan struct{})
-			l.mu.Unlock()
+		case o := <-l.seen:
+			switch o := o.Data.(type) {
+			case raft.FailedHeartbeatObservation:
+				if !silent[o.PeerID] {
+					l.logger.Warn("a node doesn't answer the active controller", "node", o.PeerID, "since", o.LastContact)
+				}
+				silent[o.PeerID] = true
+			case raft.ResumedHeartbeatObservation:
+				l.logger.Info("a node answers the active controller again", "node", o.PeerID)
+				delete(silent, o.PeerID)
+			default:
+				clear(silent)
+				l.tell()
+			}
 		case <-closing:
 			return
 		}
 	}
+}
+
+func (l *leaders) tell() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	close(l.next)
+	l.next = make(chan struct{})
 }

@@ -14,15 +14,36 @@ type raftLogger struct {
 	to           *slog.Logger
 }
 
+// unanswered are messages that come again and again while a node is away, of
+// which leaders tells once.
+var unanswered = map[string]bool{
+	"failed to appendEntries to":                          true,
+	"failed to heartbeat to":                              true,
+	"failed to contact":                                   true,
+	"failed to make requestVote RPC":                      true,
+	"failed to make preVote RPC":                          true,
+	"failed to decode incoming command":                   true,
+	"failed to flush response":                            true,
+	"failed to get previous log":                          true,
+	"appendEntries rejected, sending older logs":          true,
+	"Election timeout reached, restarting election":       true,
+	"rejecting pre-vote request since we have a leader":   true,
+	"rejecting vote request since we have a leader":       true,
+	"not part of stable configuration, aborting election": true,
+	"no known peers, aborting election":                   true,
+	"heartbeat timeout reached, not part of a stable configuration or a non-voter, not triggering a leader election": true,
+}
+
 func newRaftLogger(to *slog.Logger) raftLogger { return raftLogger{hclog.NewNullLogger(), to} }
 
 // Log writes a message at a level of hclog's.
 func (l raftLogger) Log(level hclog.Level, msg string, args ...any) {
 	severity := slog.LevelDebug
-	switch level {
-	case hclog.Warn:
+	switch {
+	case unanswered[msg]:
+	case level == hclog.Warn:
 		severity = slog.LevelWarn
-	case hclog.Error:
+	case level == hclog.Error:
 		severity = slog.LevelError
 	}
 	l.to.Log(context.Background(), severity, "raft: "+msg, args...)

@@ -142,7 +142,7 @@ func Open(ctx context.Context, c Config) (*Controller, error) {
 		suspects:     make(chan Broker, 64),
 		beats:        heartbeats{began: time.Now()},
 		peers:        c.Peers,
-		leaders:      newLeaders(),
+		leaders:      newLeaders(c.Logger),
 		failed:       make(chan error, 1),
 	}
 	o.closed, o.cancel = context.WithCancel(context.Background())

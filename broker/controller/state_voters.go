@@ -20,11 +20,13 @@ type quorumChange struct {
 
 // planVoters says what to change next so that 1, 3 or 5 nodes vote: an even
 // number outvotes no more failures than one less, and needs one more that
-// works. ready tells which nodes could have a vote, gone which have been away
-// for so long that theirs is better given to another. One change at a time is
+// works. ready tells which nodes are in service and know all that was decided,
+// gone which have been away for so long that their vote is better given to
+// another. A vote is given only while all who vote are ready, as one that
+// doesn't know of it elects nobody whom it was given. One change at a time is
 // made; those after it are planned anew.
 func planVoters(servers []quorumServer, ready, gone func(offsets.BrokerID) bool) (quorumChange, bool) {
-	voters, absent, spare := 0, -1, -1
+	voters, absent, spare, steady := 0, -1, -1, true
 	var candidates []int
 	for i, s := range servers {
 		switch {
@@ -33,11 +35,17 @@ func planVoters(servers []quorumServer, ready, gone func(offsets.BrokerID) bool)
 		case !s.Voter:
 		default:
 			voters++
-			if !s.Self {
+			if s.Self {
+				continue
+			}
+			if steady {
 				spare = i
-				if gone(s.ID) {
-					absent = i
-				}
+			}
+			if !ready(s.ID) {
+				steady, spare = false, i
+			}
+			if gone(s.ID) {
+				absent = i
 			}
 		}
 	}
@@ -45,7 +53,7 @@ func planVoters(servers []quorumServer, ready, gone func(offsets.BrokerID) bool)
 	switch {
 	case absent >= 0 && (even || len(candidates) > 0):
 		return quorumChange{absent, false}, true
-	case voters < maxVoters && (even && len(candidates) > 0 || len(candidates) > 1):
+	case steady && voters < maxVoters && (even && len(candidates) > 0 || len(candidates) > 1):
 		return quorumChange{candidates[0], true}, true
 	case even && spare >= 0:
 		return quorumChange{spare, false}, true

@@ -12,7 +12,7 @@ import (
 
 // successionStep is how much later each next node stands for leader when the
 // leader's process has ended, so that they don't take each other's votes.
-const successionStep = 40 * time.Millisecond
+const successionStep = 100 * time.Millisecond
 
 // parted is told when a node's connection to this one has ended.
 func (c *Controller) parted(from raft.ServerID) {
@@ -39,6 +39,7 @@ func (c *Controller) succeed() {
 }
 
 func (c *Controller) succeedTo(addr raft.ServerAddress, leader raft.ServerID) {
+	term := c.raft.CurrentTerm()
 	rank, ok := c.rankAfter(leader)
 	if !ok || !c.refuses(string(addr)) {
 		return
@@ -48,7 +49,7 @@ func (c *Controller) succeedTo(addr raft.ServerAddress, leader raft.ServerID) {
 	case <-c.closing:
 		return
 	}
-	if _, now := c.raft.LeaderWithID(); now != leader || c.resting.Load() {
+	if _, now := c.raft.LeaderWithID(); now != leader || c.raft.CurrentTerm() != term || c.resting.Load() {
 		return // another one has stood, or this one may not
 	}
 	c.logger.Info("the active controller's process has ended, this node stands for it")

@@ -57,8 +57,13 @@ func TestLeaderKilled(t *testing.T) {
 				if took := time.Since(began); took > 1200*time.Millisecond {
 					t.Errorf("%d nodes, round %d: out of service after %v", size, round, took)
 				}
+				leader := leaderOf(t, others(nodes, old))
 				old.start()
 				old.inService(idsOf(nodes)...)
+				time.Sleep(2 * time.Second)
+				if now := leaderOf(t, nodes); now != leader {
+					t.Errorf("%d nodes, round %d: node %d leads in place of %d without need", size, round, now.id, leader.id)
+				}
 			}
 			if slowest > time.Second {
 				t.Errorf("%d nodes: a change took %v", size, slowest)
