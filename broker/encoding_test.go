@@ -143,7 +143,7 @@ func randomFetch(rnd *rand.Rand, f vfs.File, content []byte, version int16) (*fe
 					mp.DivergingEpoch.Epoch, mp.DivergingEpoch.EndOffset = 5, 77
 				}
 			}
-			if part.hints() && version >= fetchFlexible {
+			if st.hints(&part) && version >= fetchFlexible {
 				mp.CurrentLeader.LeaderID, mp.CurrentLeader.LeaderEpoch = 3, int32(v.Epoch)
 				if version >= fetchLeaders {
 					m.Brokers = []kmsg.FetchResponseBroker{{NodeID: 3, Host: "three.example", Port: 9093}}

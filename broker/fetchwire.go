@@ -275,7 +275,7 @@ func (st *fetchState) encode() (*wire.Response, error) {
 			if err := st.encodePartition(r, &t.parts[j]); err != nil {
 				return r, err
 			}
-			leaders = leaders || st.version >= fetchLeaders && t.parts[j].hints()
+			leaders = leaders || st.version >= fetchLeaders && st.hints(&t.parts[j])
 		}
 		if flexible {
 			r.Buf = append(r.Buf, 0)
@@ -298,9 +298,11 @@ func (t *fetchedTopic) said() int {
 	return n
 }
 
-// hints tells whether a partition's reply names the leader to go to.
-func (part *fetchedPartition) hints() bool {
-	return (part.replica != nil || part.meta != nil) && (part.code == kerr.NotLeaderForPartition.Code || part.code == kerr.FencedLeaderEpoch.Code)
+// hints tells whether a partition's reply names the leader to go to. A follower
+// hears of leaders from the metadata.
+func (st *fetchState) hints(part *fetchedPartition) bool {
+	return !st.follower && (part.replica != nil || part.meta != nil) &&
+		(part.code == kerr.NotLeaderForPartition.Code || part.code == kerr.FencedLeaderEpoch.Code)
 }
 
 // told is where the partition is, as its reply says it: one with an error says
@@ -375,7 +377,7 @@ func (st *fetchState) encodePartition(r *wire.Response, part *fetchedPartition) 
 // encodeTags writes a partition's tagged fields: 0 where the reader's log
 // diverges, 1 the leader to go to.
 func (st *fetchState) encodeTags(dst []byte, part *fetchedPartition) []byte {
-	diverging, hint := part.got.Diverging, part.hints()
+	diverging, hint := part.got.Diverging, st.hints(part)
 	var count byte
 	if diverging != nil {
 		count++

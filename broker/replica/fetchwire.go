@@ -41,7 +41,7 @@ const (
 	codeUnknownSession = 70
 	codeSessionEpoch   = 71
 	codeFencedEpoch    = 74
-	codeUnknownEpoch   = 76
+	codeUnknownEpoch   = 75
 	codeUnknownTopicID = 100
 	codeSessionIDs     = 106
 )
