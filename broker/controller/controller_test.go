@@ -175,9 +175,11 @@ func TestBrokerRequests(t *testing.T) {
 	}
 	topic := create(t, c, "orders", 5)
 	isr := ISRChange{Topic: topic.ID, Partition: 1, Broker: 1, BrokerEpoch: epoch, ISR: []Member{{1, epoch}}}
-	if p, err := c.ChangeISR(ctx, isr); err != nil || p.Leader != 1 {
+	p, err := c.ChangeISR(ctx, isr)
+	if err != nil || p.Leader != 1 {
 		t.Errorf("isr: %+v, %v", p, err)
 	}
+	isr.PartitionEpoch = p.PartitionEpoch
 	isr.BrokerEpoch++
 	if _, err := c.ChangeISR(ctx, isr); !errors.Is(err, ErrStaleBrokerEpoch) {
 		t.Errorf("isr: %v", err)
