@@ -20,6 +20,7 @@ import (
 var (
 	traces = flag.Int("traces", 20000, "random traces to run")
 	first  = flag.Uint64("first", 0, "seed of the first trace")
+	small  = flag.Bool("shrink", true, "look for the shortest trace that fails")
 )
 
 const traceSteps = 200
@@ -111,7 +112,10 @@ func TestRandomTraces(t *testing.T) {
 }
 
 func report(t *testing.T, seed uint64, s setting, steps []step, failed int, err error) {
-	short := shrink(s, steps, failed)
+	short := steps[:min(failed+1, len(steps))]
+	if *small {
+		short = shrink(s, steps, failed)
+	}
 	var text strings.Builder
 	_, _, again := run(s, short, true, func(format string, args ...any) { fmt.Fprintf(&text, format+"\n", args...) })
 	t.Errorf("seed %d, %+v: %v\nshortest trace, %d steps: %v\n%s", seed, s, err, len(short), again, text.String())
