@@ -19,6 +19,9 @@ func (w *world) check() error {
 			}
 		}
 	}
+	if w.illegal {
+		return fmt.Errorf("an unclean election where the topic doesn't allow them: %v", partitionText(w.latest().partition))
+	}
 	for _, n := range w.nodes {
 		if err := w.checkNode(n); err != nil {
 			return err

@@ -34,26 +34,27 @@ type action struct {
 }
 
 var actions = []action{
-	{"produce", 14, (*world).produce},
-	{"fetch", 26, (*world).fetch},
-	{"deliver", 40, (*world).deliver},
+	{"produce", 20, (*world).produce},
+	{"fetch", 40, (*world).fetch},
+	{"deliver", 60, (*world).deliver},
 	{"drop", 3, (*world).drop},
-	{"learn", 12, (*world).learns},
-	{"propose", 12, (*world).propose},
+	{"learn", 16, (*world).learns},
+	{"old news", 2, (*world).oldNews},
+	{"propose", 16, (*world).propose},
 	{"timeout", 3, (*world).timeout},
 	{"wait", 6, (*world).wait},
 	{"sync", 3, (*world).sync},
-	{"fence", 4, (*world).fence},
-	{"unfence", 9, (*world).unfence},
+	{"fence", 5, (*world).fence},
+	{"unfence", 12, (*world).unfence},
 	{"shutdown", 1, (*world).shutdown},
-	{"kill", 2, (*world).kill},
-	{"power", 3, (*world).power},
-	{"wipe", 2, (*world).wipe},
+	{"kill", 3, (*world).kill},
+	{"power", 2, (*world).power},
+	{"wipe", 1, (*world).wipe},
 	{"stop", 1, (*world).stop},
-	{"start", 10, (*world).start},
-	{"quick wipe", 1, func(w *world, s step) { w.wipe(s); w.startNode(w.pick(s.a)) }},
+	{"start", 14, (*world).start},
+	{"quick wipe", 2, func(w *world, s step) { w.wipe(s); w.startNode(w.pick(s.a)) }},
 	{"quick cut", 1, func(w *world, s step) { w.power(s); w.startNode(w.pick(s.a)) }},
-	{"retain", 2, (*world).retain},
+	{"retain", 5, (*world).retain},
 	{"min isr", 1, (*world).alterMinISR},
 	{"prefer", 1, (*world).prefer},
 	{"reassign", 1, (*world).reassign},
@@ -264,6 +265,19 @@ func (w *world) learns(s step) {
 		}
 		n.learn(w, to)
 		w.log("  %s", n.describe())
+	}
+}
+
+// oldNews: two goroutines of a broker take an image to a replica, the later one
+// first.
+func (w *world) oldNews(s step) {
+	n := w.pickUp(s.a, func(*node) bool { return true })
+	if n == nil || n.seen == 0 {
+		return
+	}
+	m := &w.moments[max(0, n.seen-1-s.b%3)]
+	if slices.Contains(m.partition.Replicas, n.id) && n.hosts {
+		n.assign(w, m)
 	}
 }
 

@@ -106,6 +106,7 @@ type world struct {
 	base       offsets.Epoch  // leaders before it promise nothing, because of an unclean election
 	trimmed    offsets.Offset // furthest log start anybody decided on
 	leaders    map[offsets.Epoch][2]int
+	illegal    bool // an unclean election where the topic doesn't allow them
 	events     map[string]int
 	trace      func(format string, args ...any) // nil = silent
 }
@@ -169,6 +170,7 @@ func (w *world) decided() {
 		before := w.latest().partition
 		if p.Epoch != before.Epoch && p.Recovering {
 			w.events["unclean election"]++
+			w.illegal = w.illegal || !w.setting.unclean
 			w.base, w.from, w.committed, w.promisedIn = p.Epoch, 0, nil, nil
 		}
 		if p.Epoch != before.Epoch {
@@ -209,15 +211,20 @@ func (n *node) learn(w *world, seen int) {
 		n.hosts = true
 		n.state = replica.NewState(n.id, n.log.start, n.log.end())
 	}
+	n.assign(w, m)
+	if s := n.state.Assigned(); n.asked != nil && (s.PartitionEpoch != n.asked.as.PartitionEpoch || !n.state.Leads()) {
+		n.asked = nil
+	}
+}
+
+func (n *node) assign(w *world, m *moment) {
+	p := m.partition
 	a := replica.Assignment{
 		Image: m.image.Index, Leader: p.Leader, Epoch: p.Epoch, PartitionEpoch: p.PartitionEpoch,
 		Replicas: p.Replicas, ISR: p.ISR, MinISR: m.minISR, Recovering: p.Recovering,
 	}
 	if n.state.Assign(a, w.now) && n.state.Leads() {
 		n.log.assign(p.Epoch)
-	}
-	if s := n.state.Assigned(); n.asked != nil && (s.PartitionEpoch != n.asked.as.PartitionEpoch || !n.state.Leads()) {
-		n.asked = nil
 	}
 }
 
