@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"slices"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -257,7 +258,7 @@ func (n *member) start() {
 	var err error
 	n.epoch, err = n.RegisterBroker(ctx, Registration{
 		ID: n.id, Incarnation: incarnation(n.id, n.starts), Directory: n.dir,
-		Endpoints: []Endpoint{{"PEER", fmt.Sprintf("node%d", n.id), 9093}, {"PLAINTEXT", "client", 1}},
+		Endpoints: []Endpoint{n.endpoint(), {"PLAINTEXT", "client", 1}},
 		Fenced:    len(n.join) > 0,
 	})
 	if err != nil {
@@ -266,6 +267,12 @@ func (n *member) start() {
 	n.halt = make(chan struct{})
 	n.beating.Go(n.keepBeating)
 	n.live.Store(n.Controller)
+}
+
+func (n *member) endpoint() Endpoint {
+	host, port, _ := net.SplitHostPort(n.addr)
+	number, _ := strconv.Atoi(port)
+	return Endpoint{"PEER", host, int32(number)}
 }
 
 // keepBeating is what a broker does all its life.

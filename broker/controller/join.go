@@ -152,8 +152,12 @@ func (c *Controller) serveJoin(ctx context.Context, _ peer.Identity, body []byte
 
 // admit makes a node a member, on the active controller.
 func (c *Controller) admit(ctx context.Context, j joinAsk) (Joined, error) {
-	c.membership.Lock()
-	defer c.membership.Unlock()
+	select {
+	case c.membership <- struct{}{}:
+	case <-ctx.Done():
+		return Joined{}, ctx.Err()
+	}
+	defer func() { <-c.membership }()
 	if o := c.propose(ctx, barrierAsk{}); o.err != nil {
 		return Joined{}, o.err
 	}
@@ -178,7 +182,7 @@ func (c *Controller) admit(ctx context.Context, j joinAsk) (Joined, error) {
 			return Joined{}, err
 		}
 	}
-	if err := c.replaceNode(to.Node); err != nil {
+	if err := c.replaceNode(ctx, to.Node); err != nil {
 		return Joined{}, err
 	}
 	c.logger.Info("a node joins", "node", to.Node, "address", j.PeerAddr)
@@ -246,8 +250,8 @@ func (c *Controller) serverOf(id offsets.BrokerID) *raft.Server {
 
 // replaceNode removes the member that had a node id with another data
 // directory, whose disk was wiped: it must be out of service.
-func (c *Controller) replaceNode(id offsets.BrokerID) error {
-	if b, ok := c.Image().Broker(id); ok && !b.Fenced {
+func (c *Controller) replaceNode(ctx context.Context, id offsets.BrokerID) error {
+	if !c.outOfService(ctx, id) {
 		return refuse(ErrDuplicateBroker, "Node %d is in service with another data directory.", id)
 	}
 	old := c.serverOf(id)
@@ -259,6 +263,55 @@ func (c *Controller) replaceNode(id offsets.BrokerID) error {
 	}
 	c.logger.Info("a node's data directory is replaced", "node", id, "was", old.ID)
 	return raftDone(c.raft.RemoveServer(old.ID, 0, 0))
+}
+
+// outOfService waits until a broker that may just have ended is out of service,
+// for a little longer than a session, and tells whether it is.
+func (c *Controller) outOfService(ctx context.Context, id offsets.BrokerID) bool {
+	patience := time.After(time.Duration(c.sessionTimeout()+2*lookEvery.Milliseconds()) * time.Millisecond)
+	for {
+		b, ok := c.Image().Broker(id)
+		if !ok || b.Fenced {
+			return true
+		}
+		select {
+		case <-time.After(lookEvery):
+		case <-patience:
+			return false
+		case <-ctx.Done():
+			return false
+		}
+	}
+}
+
+// tellAddress tells the others this node's new address until it is known.
+func (c *Controller) tellAddress() {
+	m, _ := parseServerID(c.self.ID)
+	for {
+		var known bool
+		var addrs []string
+		for _, s := range c.servers() {
+			if s.ID != c.self.ID {
+				addrs = append(addrs, string(s.Address))
+			} else {
+				known = s.Address == c.self.Address
+			}
+		}
+		if known {
+			return
+		}
+		ctx, cancel := context.WithTimeout(c.closed, time.Second)
+		_, err := askToJoin(ctx, c.peers, addrs, joinAsk{JoinRequest: JoinRequest{m.ID, m.Directory, string(c.self.Address)}, moved: true})
+		cancel()
+		if err != nil {
+			c.logger.Warn("the other nodes don't know this one's new address yet", "address", c.self.Address, "error", err)
+		}
+		select {
+		case <-time.After(joinPause):
+		case <-c.closing:
+			return
+		}
+	}
 }
 
 // raftDone waits for Raft.

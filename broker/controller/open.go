@@ -120,7 +120,7 @@ type Controller struct {
 	beats        heartbeats
 	failed       chan error
 	running      sync.WaitGroup
-	membership   sync.Mutex // held while a server is added or removed
+	membership   chan struct{} // full while a server is added or removed
 }
 
 // Open starts the node and returns when its image holds all that was committed.
@@ -138,6 +138,7 @@ func Open(ctx context.Context, c Config) (*Controller, error) {
 		snapshotDue:  make(chan struct{}, 1),
 		stalls:       make(chan struct{}, 1),
 		partings:     make(chan raft.ServerID, 16),
+		membership:   make(chan struct{}, 1),
 		look:         make(chan struct{}, 1),
 		suspects:     make(chan Broker, 64),
 		beats:        heartbeats{began: time.Now()},

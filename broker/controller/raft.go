@@ -109,8 +109,11 @@ func (c *Controller) alone() bool {
 func (c *Controller) elect(ctx context.Context, joined bool) error {
 	if !c.alone() {
 		servers := c.servers()
-		if !joined && !slices.ContainsFunc(servers, func(s raft.Server) bool { return s.ID == c.self.ID }) {
+		switch i := slices.IndexFunc(servers, func(s raft.Server) bool { return s.ID == c.self.ID }); {
+		case i < 0 && !joined:
 			return fmt.Errorf("%w: the quorum in the raft log is %v, this node is %s", errFormat, servers, c.self.ID)
+		case i >= 0 && servers[i].Address != c.self.Address && c.peers != nil:
+			c.running.Go(c.tellAddress)
 		}
 		return nil
 	}

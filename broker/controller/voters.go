@@ -42,8 +42,12 @@ func (c *Controller) watchVoters() {
 // that is caught up, and a broker that was registered then and isn't any more
 // has left the cluster.
 func (c *Controller) changeServers(before, im *Image) error {
-	c.membership.Lock()
-	defer c.membership.Unlock()
+	select {
+	case c.membership <- struct{}{}:
+		defer func() { <-c.membership }()
+	default:
+		return nil // a node is joining
+	}
 	all := c.servers()
 	servers := make([]quorumServer, len(all))
 	for i, s := range all {
