@@ -266,9 +266,9 @@ func (c *Controller) replaceNode(ctx context.Context, id offsets.BrokerID) error
 }
 
 // outOfService waits until a broker that may just have ended is out of service,
-// for a little longer than a session, and tells whether it is.
+// for two sessions, and tells whether it is.
 func (c *Controller) outOfService(ctx context.Context, id offsets.BrokerID) bool {
-	patience := time.After(time.Duration(c.sessionTimeout()+2*lookEvery.Milliseconds()) * time.Millisecond)
+	patience := time.After(time.Duration(2*c.sessionTimeout()) * time.Millisecond)
 	for {
 		b, ok := c.Image().Broker(id)
 		if !ok || b.Fenced {

@@ -70,7 +70,7 @@ func TestJoinRefused(t *testing.T) {
 			defer cancel()
 			began := time.Now()
 			_, err = Join(ctx, p, []string{nodes[1].addr, nodes[0].addr}, j)
-			if err == nil || !strings.Contains(err.Error(), want) || time.Since(began) > time.Second {
+			if err == nil || !strings.Contains(err.Error(), want) || time.Since(began) > 1500*time.Millisecond {
 				t.Errorf("%s: %v after %v", what, err, time.Since(began))
 			}
 			if err := p.Close(); err != nil {

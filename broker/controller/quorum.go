@@ -25,6 +25,10 @@ type Quorum struct {
 type QuorumMember struct {
 	ID        offsets.BrokerID
 	Directory UUID
+	Addr      string // where other nodes reach it
+	// End is the offset after the last entry the node is known to have; only the
+	// active controller knows that of others, from their beats. −1 = unknown.
+	End int64
 }
 
 // Quorum tells how the metadata quorum stands.
@@ -39,6 +43,7 @@ func (c *Controller) Quorum() (Quorum, error) {
 	}
 	for _, s := range future.Configuration().Servers {
 		m, ok := parseServerID(s.ID)
+		m.Addr, m.End = string(s.Address), c.endOf(m.ID)
 		switch {
 		case !ok:
 			continue // nothing this program named
@@ -49,6 +54,23 @@ func (c *Controller) Quorum() (Quorum, error) {
 		}
 	}
 	return q, nil
+}
+
+// endOf is the offset after the last entry a node is known to have.
+func (c *Controller) endOf(id offsets.BrokerID) int64 {
+	if id == c.node {
+		return int64(c.raft.LastIndex()) + 1
+	}
+	h := &c.beats
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.sessions == nil || !c.leads() || h.term != c.led.Load() {
+		return -1
+	}
+	if applied, ok := h.sessions.applied(id); ok {
+		return int64(applied) + 1
+	}
+	return -1
 }
 
 // parseServerID reads what Open names a node in Raft: NODE.DIRECTORY.

@@ -158,6 +158,15 @@ func (s *sessions) caughtUp(id offsets.BrokerID, im *Image, index uint64) bool {
 	return ok && b.usable() && x != nil && x.epoch == b.Epoch && x.beat.Applied >= index
 }
 
+// applied is the index of a broker's image at its last beat.
+func (s *sessions) applied(id offsets.BrokerID) (uint64, bool) {
+	x := s.brokers[id]
+	if x == nil || x.beat.Epoch == 0 {
+		return 0, false
+	}
+	return x.beat.Applied, true
+}
+
 // fencedFor is how long a broker has been out of service, as far as is known.
 func (s *sessions) fencedFor(id offsets.BrokerID, now int64) int64 {
 	if x := s.brokers[id]; x != nil && x.fenced >= 0 {
