@@ -195,6 +195,7 @@ type member struct {
 	addr    string
 	fs      *vfs.Mem
 	dir     UUID
+	folder  string // on a real disk
 	starts  int
 	cluster string
 	joined  bool
