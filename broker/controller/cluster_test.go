@@ -144,8 +144,10 @@ func (c *netConn) Close() error {
 // kill ends all that goes to and from an address, until somebody listens there.
 func (n *network) kill(addr string) {
 	n.mu.Lock()
-	n.listeners[addr].closeNow()
-	delete(n.listeners, addr)
+	if l := n.listeners[addr]; l != nil {
+		l.closeNow()
+		delete(n.listeners, addr)
+	}
 	var broken []*netConn
 	for c := range n.conns {
 		if c.from == addr || c.to == addr {
@@ -156,6 +158,12 @@ func (n *network) kill(addr string) {
 	for _, c := range broken {
 		_ = c.Close()
 	}
+}
+
+func (n *network) killed(addr string) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.listeners[addr] == nil
 }
 
 // isolate cuts an address off.
@@ -256,6 +264,14 @@ func (n *member) start() {
 	if err := n.open(ctx); err != nil {
 		n.t.Fatalf("node %d: %v", n.id, err)
 	}
+	n.register()
+}
+
+// register registers a node's broker, which beats from then on.
+func (n *member) register() {
+	n.t.Helper()
+	ctx, cancel := context.WithTimeout(n.t.Context(), 20*time.Second)
+	defer cancel()
 	var err error
 	n.epoch, err = n.RegisterBroker(ctx, Registration{
 		ID: n.id, Incarnation: incarnation(n.id, n.starts), Directory: n.dir,
@@ -263,6 +279,9 @@ func (n *member) start() {
 		Fenced:    len(n.join) > 0,
 	})
 	if err != nil {
+		if n.net.killed(n.addr) {
+			return // that isn't its fault
+		}
 		n.t.Fatalf("node %d registers: %v", n.id, err)
 	}
 	n.halt = make(chan struct{})
@@ -344,12 +363,22 @@ func (n *member) kill() {
 	n.live.Store(nil)
 	left := n.fs.CrashClone(nil)
 	n.net.kill(n.addr)
+	n.bury()
+	n.fs = left
+}
+
+// bury closes what is left of a node that was killed.
+func (n *member) bury() {
+	n.t.Helper()
+	if n.Controller == nil {
+		return
+	}
 	if err := n.peers.Close(); err != nil {
 		n.t.Errorf("node %d: %v", n.id, err)
 	}
 	n.quiet()
 	_ = n.Controller.Close() // it can't say goodbye any more
-	n.Controller, n.fs = nil, left
+	n.Controller = nil
 }
 
 type testWriter struct{ t testing.TB }
