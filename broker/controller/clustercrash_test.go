@@ -70,7 +70,7 @@ func TestClusterCrashAtEveryStep(t *testing.T) {
 				confirmed := changesOn(t, others(nodes, victim), died)
 				if died() == nil {
 					whole = true
-					if step < 40 {
+					if step < 20 {
 						t.Errorf("only %d steps", step)
 					}
 					return
