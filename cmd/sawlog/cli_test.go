@@ -158,6 +158,7 @@ func TestNoServer(t *testing.T) {
 		"out count": {"d"}, "out schema": {"d"}, "out find": {"d", "t/0@1"}, "out manifest": {"d", "--hour", "2026-11-29T14"},
 		"task exec": {"--plan", "none.json", "--index", "0"}, "log dump": {"none.log"}, "man": {"pages"},
 		"doctor connect": {"127.0.0.1:1"}, "doctor disk": {"."},
+		"cluster drain": {"3"}, "cluster move": {"t", "--to", "1,2"}, "cluster elect": {"t"}, "cluster forget": {"3", "--yes"},
 	}
 	want := map[string]int{
 		"version": 0, "config view": 0, "doctor disk": 0, "man": 0,

@@ -6,7 +6,7 @@ import "github.com/spf13/cobra"
 func (a *app) verbs() []*cobra.Command {
 	return []*cobra.Command{
 		a.demo(), a.serve(),
-		a.topic(), a.group(), a.produce(), a.consume(),
+		a.topic(), a.group(), a.clusters(), a.produce(), a.consume(),
 		a.plan(), a.run(), a.rerun(), a.replay(), a.backfill(), a.verify(),
 		a.job(), a.runs(), a.out(), a.task(),
 		a.config(), a.doctor(), a.logs(), a.man(), a.version(),

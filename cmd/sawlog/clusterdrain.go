@@ -1,0 +1,254 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"strconv"
+
+	"github.com/spf13/cobra"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"sawlog/cmd/sawlog/output"
+)
+
+func (a *app) clusterDrain() *cobra.Command {
+	var leaders, shrink, dryRun bool
+	c := &cobra.Command{
+		Use: "drain ID", Short: "Move everything off a broker", Args: cobra.ExactArgs(1),
+		Long: `Move all copies a broker holds to the brokers that carry least, in other racks
+where that is possible, so that it can be removed. --leaders moves only what it
+leads, by making another copy the preferred leader: that takes no copying, and
+the broker goes on following. Topics made meanwhile may be placed on it again.
+
+Where all other brokers in service hold a copy already there is nowhere to move
+to: --shrink lets such partitions have one copy less.`,
+		Example: "  sawlog cluster drain 3 --dry-run\n  sawlog cluster drain 3\n  sawlog cluster drain 3 --leaders",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			id, err := brokerID(args[0])
+			if err != nil {
+				return err
+			}
+			if leaders && shrink {
+				return output.Errorf(output.Usage, "--leaders moves no copies: --shrink means nothing beside it")
+			}
+			k, err := a.dial(cmd.Context())
+			if err != nil {
+				return err
+			}
+			defer k.Close()
+			f, err := k.fleet(cmd.Context())
+			if err != nil {
+				return err
+			}
+			if err := f.mustKnow(id); err != nil {
+				return err
+			}
+			var moves []move
+			if leaders {
+				moves, err = f.passOn(id)
+			} else {
+				moves, err = f.empty(id, shrink)
+			}
+			if err != nil {
+				return err
+			}
+			if !dryRun {
+				if err := a.drainNow(cmd.Context(), k, id, moves, leaders); err != nil {
+					return err
+				}
+			}
+			return a.printMoves(moves)
+		},
+	}
+	c.Flags().BoolVar(&leaders, "leaders", false, "move leadership only")
+	c.Flags().BoolVar(&shrink, "shrink", false, "let partitions have one copy less where no other broker can take it")
+	c.Flags().BoolVar(&dryRun, "dry-run", false, "say what would be moved")
+	return c
+}
+
+func (a *app) drainNow(ctx context.Context, k *kafka, id int32, moves []move, leaders bool) error {
+	if err := a.carryOut(ctx, k, moves, false, true); err != nil {
+		return err
+	}
+	if leaders {
+		named := make([]fleetPartition, 0, len(moves))
+		for _, m := range moves {
+			named = append(named, fleetPartition{Topic: m.Topic, Partition: m.Partition})
+		}
+		refused, err := k.elect(ctx, preferredElection, named)
+		if err != nil {
+			return err
+		}
+		for i := range moves {
+			if refused[named[i].name()] != nil {
+				return output.Errorf(output.Partial, "%s: %s", named[i].name(), refused[named[i].name()])
+			}
+		}
+		a.print.Note("broker %d leads nothing: sawlog cluster brokers", id)
+		return nil
+	}
+	f, err := k.fleet(ctx)
+	if err != nil {
+		return err
+	}
+	if b := f.broker(id); b != nil && b.Holds > 0 {
+		return output.Errorf(output.Partial, "broker %d holds %d partitions still: topics were made or moved meanwhile", id, b.Holds).
+			WithHint("sawlog cluster drain %d", id)
+	}
+	a.print.Note("broker %d holds nothing. To remove it: stop its process, then sawlog cluster forget %d", id, id)
+	return nil
+}
+
+func brokerID(text string) (int32, error) {
+	n, err := strconv.ParseInt(text, 10, 32)
+	if err != nil || n < 0 {
+		return 0, output.Errorf(output.Usage, "%q: want the number of a broker", text).WithHint("sawlog cluster brokers")
+	}
+	return int32(n), nil
+}
+
+// empty plans what takes everything off a broker: each of its copies goes to
+// the broker in service that carries least among those that hold none, in a
+// rack without a copy if there is one.
+func (f *fleet) empty(id int32, shrink bool) ([]move, error) {
+	moves := []move{}
+	holds := map[int32]int{}
+	for _, b := range f.brokers {
+		holds[b.ID] = b.Holds
+	}
+	for i := range f.partitions {
+		p := &f.partitions[i]
+		from := p.target()
+		at := slices.Index(from, id)
+		if at < 0 {
+			continue
+		}
+		to := slices.Clone(from)
+		heir, ok := f.heir(from, id, holds)
+		switch {
+		case ok:
+			to[at] = heir
+			holds[heir]++
+		case shrink && len(to) > 1:
+			to = slices.Delete(to, at, at+1)
+		case len(to) == 1:
+			return nil, output.Errorf(output.Conflict, "%s is on broker %d alone and no other broker is in service", p.name(), id)
+		default:
+			return nil, output.Errorf(output.Conflict, "%s: every other broker in service holds a copy already", p.name()).
+				WithHint("start another broker, or --shrink to have one copy less")
+		}
+		moves = append(moves, move{p.Topic, p.Partition, from, to, "planned"})
+	}
+	return moves, nil
+}
+
+// heir is the broker that takes over a copy.
+func (f *fleet) heir(replicas []int32, gone int32, holds map[int32]int) (int32, bool) {
+	racks := map[string]bool{}
+	for _, id := range without(replicas, gone) {
+		if b := f.broker(id); b != nil && b.Rack != "" {
+			racks[b.Rack] = true
+		}
+	}
+	var can []fleetBroker
+	for _, b := range f.brokers {
+		if !b.Fenced && b.ID != gone && !slices.Contains(replicas, b.ID) {
+			can = append(can, b)
+		}
+	}
+	if len(can) == 0 {
+		return 0, false
+	}
+	crowd := func(b fleetBroker) int {
+		if racks[b.Rack] {
+			return 1
+		}
+		return 0
+	}
+	best := slices.MinFunc(can, func(a, b fleetBroker) int {
+		return cmp.Or(cmp.Compare(crowd(a), crowd(b)), cmp.Compare(holds[a.ID], holds[b.ID]), cmp.Compare(a.ID, b.ID))
+	})
+	return best.ID, true
+}
+
+// passOn plans what makes others lead what a broker leads: the complete copy on
+// the broker that leads least comes first.
+func (f *fleet) passOn(id int32) ([]move, error) {
+	moves := []move{}
+	leads := map[int32]int{}
+	for _, b := range f.brokers {
+		leads[b.ID] = b.Leads
+	}
+	for i := range f.partitions {
+		p := &f.partitions[i]
+		if p.Leader != id {
+			continue
+		}
+		if p.moving() {
+			return nil, output.Errorf(output.Conflict, "%s is being moved", p.name()).WithHint("wait for it: sawlog cluster status")
+		}
+		can := slices.DeleteFunc(slices.Clone(p.Replicas), func(r int32) bool {
+			return r == id || !f.up(r) || !slices.Contains(p.ISR, r)
+		})
+		if len(can) == 0 {
+			return nil, output.Errorf(output.Conflict, "%s: no other broker in service holds a complete copy", p.name()).WithHint("sawlog cluster status")
+		}
+		heir := slices.MinFunc(can, func(a, b int32) int { return cmp.Compare(leads[a], leads[b]) })
+		leads[heir]++
+		to := append([]int32{heir}, without(p.Replicas, heir, id)...)
+		moves = append(moves, move{p.Topic, p.Partition, p.Replicas, append(to, id), "planned"})
+	}
+	return moves, nil
+}
+
+func (a *app) clusterForget() *cobra.Command {
+	return &cobra.Command{
+		Use: "forget ID", Short: "Forget a broker that is gone for good", Args: cobra.ExactArgs(1),
+		Long: `Take a broker out of the cluster's memory. It must be stopped and hold nothing:
+see cluster drain.`,
+		Example: "  sawlog cluster forget 3 --yes",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			id, err := brokerID(args[0])
+			if err != nil {
+				return err
+			}
+			k, err := a.dial(cmd.Context())
+			if err != nil {
+				return err
+			}
+			defer k.Close()
+			f, err := k.fleet(cmd.Context())
+			if err != nil {
+				return err
+			}
+			if err := f.mustKnow(id); err != nil {
+				return err
+			}
+			b := f.broker(id)
+			if !b.Fenced {
+				return output.Errorf(output.Conflict, "broker %d is in service", id).WithHint("stop its process first")
+			}
+			if b.Holds > 0 {
+				return output.Errorf(output.Conflict, "broker %d holds %d partitions", id, b.Holds).WithHint("sawlog cluster drain %d", id)
+			}
+			if err := a.confirm("forget broker " + args[0]); err != nil {
+				return err
+			}
+			req := kmsg.NewPtrUnregisterBrokerRequest()
+			req.BrokerID = id
+			resp, err := ask[*kmsg.UnregisterBrokerResponse](cmd.Context(), k, req)
+			if err != nil {
+				return err
+			}
+			if err := kafkaCode("broker "+args[0], resp.ErrorCode, resp.ErrorMessage); err != nil {
+				return err
+			}
+			return a.print.Print(map[string]any{"forgotten": id}, func() *output.Rows {
+				rows := &output.Rows{Head: []string{"FORGOTTEN"}}
+				rows.Add(id)
+				return rows
+			})
+		},
+	}
+}

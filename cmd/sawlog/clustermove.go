@@ -1,0 +1,293 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"sawlog/cmd/sawlog/output"
+)
+
+// move is a partition and where its copies are to be.
+type move struct {
+	Topic     string  `json:"topic"`
+	Partition int32   `json:"partition"`
+	From      []int32 `json:"from"`
+	To        []int32 `json:"to"`
+	State     string  `json:"state"` // planned, moving, done, cancelled, or changed by somebody else
+}
+
+const (
+	// movesAtOnce bounds the partitions that are copied at the same time.
+	movesAtOnce = 64
+	// movePoll is how often the controller is asked how far moves are.
+	movePoll = 250 * time.Millisecond
+	// moveNote is how often a person is told of it.
+	moveNote = 10 * time.Second
+)
+
+func (a *app) clusterMove() *cobra.Command {
+	var to []int32
+	var cancel, dryRun, wait bool
+	c := &cobra.Command{
+		Use: "move TOPIC[/PARTITIONS]… --to ID,…", Short: "Move partitions to other brokers", Args: cobra.MinimumNArgs(1),
+		Long: `Move partitions to the brokers named by --to; as many as are named hold a copy
+afterwards, so this changes the number of copies too. PARTITIONS are numbers and
+ranges: orders/0-3,7. The first broker is the one that leads when all are up; of
+several partitions each begins with the next one, so that they share the work.
+
+A partition stays available: its old copies go when the new ones are complete.
+Without --wait=false this ends when all have moved; --cancel takes back what is
+under way.`,
+		Example: "  sawlog cluster move orders --to 1,2,3\n  sawlog cluster move orders/0-3,7 --to 2,3 --dry-run\n  sawlog cluster move orders --cancel",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if cancel == (len(to) > 0) {
+				return output.Errorf(output.Usage, "one of --to and --cancel is needed").WithHint("sawlog cluster move orders --to 1,2,3")
+			}
+			for i, id := range to {
+				if slices.Contains(to[:i], id) {
+					return output.Errorf(output.Usage, "--to names broker %d twice", id)
+				}
+			}
+			targets, err := parseTargets(args)
+			if err != nil {
+				return err
+			}
+			k, err := a.dial(cmd.Context())
+			if err != nil {
+				return err
+			}
+			defer k.Close()
+			f, err := k.fleet(cmd.Context())
+			if err != nil {
+				return err
+			}
+			for _, id := range to {
+				if err := f.mustKnow(id); err != nil {
+					return err
+				}
+			}
+			chosen, err := f.choose(targets)
+			if err != nil {
+				return err
+			}
+			moves := []move{}
+			for i, p := range chosen {
+				switch {
+				case cancel && p.moving():
+					moves = append(moves, move{p.Topic, p.Partition, p.Replicas, p.settled(), "planned"})
+				case !cancel:
+					at := i % len(to)
+					moves = append(moves, move{p.Topic, p.Partition, p.settled(), slices.Concat(to[at:], to[:at]), "planned"})
+				}
+			}
+			if !dryRun {
+				if err := a.carryOut(cmd.Context(), k, moves, cancel, wait); err != nil {
+					return err
+				}
+			}
+			return a.printMoves(moves)
+		},
+	}
+	c.Flags().Int32SliceVar(&to, "to", nil, "`ID`,… of the brokers that are to hold a copy, the preferred leader first")
+	c.Flags().BoolVar(&cancel, "cancel", false, "take back moves that are under way")
+	c.Flags().BoolVar(&wait, "wait", true, "end when all partitions have moved")
+	c.Flags().BoolVar(&dryRun, "dry-run", false, "say what would be moved")
+	return c
+}
+
+func (a *app) printMoves(moves []move) error {
+	return a.print.Print(moves, func() *output.Rows {
+		rows := &output.Rows{Head: []string{"TOPIC", "PARTITION", "FROM", "TO", "STATE"}}
+		for _, m := range moves {
+			rows.Add(m.Topic, m.Partition, m.From, m.To, m.State)
+		}
+		return rows
+	})
+}
+
+// topicPart is a topic, or some partitions of it.
+type topicPart struct {
+	topic      string
+	partitions []int32 // nil = all
+}
+
+// maxPartition bounds the numbers in PARTITIONS, so that a range stays small.
+const maxPartition = 100_000
+
+// parseTargets reads TOPIC and TOPIC/0-3,7.
+func parseTargets(args []string) ([]topicPart, error) {
+	list := make([]topicPart, 0, len(args))
+	for _, arg := range args {
+		topic, parts, some := strings.Cut(arg, "/")
+		wrong := output.Errorf(output.Usage, "%q: want TOPIC or TOPIC/PARTITIONS, as in orders/0-3,7", arg)
+		if topic == "" {
+			return nil, wrong
+		}
+		t := topicPart{topic: topic}
+		if !some {
+			list = append(list, t)
+			continue
+		}
+		for item := range strings.SplitSeq(parts, ",") {
+			first, last, ranged := strings.Cut(item, "-")
+			if !ranged {
+				last = first
+			}
+			from, err := strconv.ParseInt(first, 10, 32)
+			till, err2 := strconv.ParseInt(last, 10, 32)
+			if err != nil || err2 != nil || from < 0 || from > till || till > maxPartition {
+				return nil, wrong
+			}
+			for p := int32(from); p <= int32(till); p++ {
+				if !slices.Contains(t.partitions, p) {
+					t.partitions = append(t.partitions, p)
+				}
+			}
+		}
+		list = append(list, t)
+	}
+	return list, nil
+}
+
+// choose finds the partitions that targets name; without any, all are chosen.
+func (f *fleet) choose(targets []topicPart) ([]*fleetPartition, error) {
+	taken := map[string]bool{}
+	for _, t := range targets {
+		of := map[int32]bool{}
+		for i := range f.partitions {
+			if f.partitions[i].Topic == t.topic {
+				of[f.partitions[i].Partition] = true
+			}
+		}
+		if len(of) == 0 {
+			return nil, output.Errorf(output.NotFound, "no topic %s", t.topic).WithHint("sawlog topic list")
+		}
+		wanted := t.partitions
+		if wanted == nil {
+			wanted = sortedKeys(of)
+		}
+		for _, p := range wanted {
+			if !of[p] {
+				return nil, output.Errorf(output.NotFound, "topic %s has no partition %d", t.topic, p)
+			}
+			taken[fmt.Sprintf("%s/%d", t.topic, p)] = true
+		}
+	}
+	var chosen []*fleetPartition
+	for i := range f.partitions {
+		if p := &f.partitions[i]; len(targets) == 0 || taken[p.name()] {
+			chosen = append(chosen, p)
+		}
+	}
+	return chosen, nil
+}
+
+// carryOut moves partitions, so many at a time, and marks each with what became
+// of it.
+func (a *app) carryOut(ctx context.Context, k *kafka, moves []move, cancel, wait bool) error {
+	if cancel || !wait {
+		return k.reassign(ctx, moves, cancel)
+	}
+	noted := time.Now()
+	for begun := 0; begun < len(moves); {
+		some := moves[begun:min(begun+movesAtOnce, len(moves))]
+		if err := k.reassign(ctx, some, false); err != nil {
+			return err
+		}
+		for {
+			under, err := k.reassignments(ctx)
+			if err != nil {
+				return err
+			}
+			left := 0
+			for _, m := range some {
+				if _, ok := under[fmt.Sprintf("%s/%d", m.Topic, m.Partition)]; ok {
+					left++
+				}
+			}
+			if left == 0 {
+				break
+			}
+			if a.progress != "none" && time.Since(noted) >= moveNote {
+				noted = time.Now()
+				a.print.Note("%d of %d partitions have moved", begun+len(some)-left, len(moves))
+			}
+			select {
+			case <-time.After(movePoll):
+			case <-ctx.Done():
+				a.print.Note("%d of %d partitions have moved, %d are under way and go on: sawlog cluster move TOPIC --cancel takes them back", begun+len(some)-left, len(moves), left)
+				return context.Cause(ctx)
+			}
+		}
+		begun += len(some)
+	}
+	return k.judge(ctx, moves)
+}
+
+// judge marks moves that are over: done, or changed by somebody else.
+func (k *kafka) judge(ctx context.Context, moves []move) error {
+	f, err := k.fleet(ctx)
+	if err != nil {
+		return err
+	}
+	at := map[string][]int32{}
+	for i := range f.partitions {
+		at[f.partitions[i].name()] = f.partitions[i].Replicas
+	}
+	for i := range moves {
+		m := &moves[i]
+		if m.State = "changed"; slices.Equal(at[fmt.Sprintf("%s/%d", m.Topic, m.Partition)], m.To) {
+			m.State = "done"
+		}
+	}
+	return nil
+}
+
+// reassign asks the controller to begin moves, or to take them back.
+func (k *kafka) reassign(ctx context.Context, moves []move, cancel bool) error {
+	if len(moves) == 0 {
+		return nil
+	}
+	req := kmsg.NewPtrAlterPartitionAssignmentsRequest()
+	req.TimeoutMillis = int32(k.timeout.Milliseconds())
+	req.AllowReplicationFactorChange = true
+	for i := range moves {
+		m := &moves[i]
+		if m.State = "moving"; cancel {
+			m.State = "cancelled"
+		}
+		if i == 0 || moves[i-1].Topic != m.Topic {
+			t := kmsg.NewAlterPartitionAssignmentsRequestTopic()
+			t.Topic = m.Topic
+			req.Topics = append(req.Topics, t)
+		}
+		p := kmsg.NewAlterPartitionAssignmentsRequestTopicPartition()
+		if p.Partition = m.Partition; !cancel {
+			p.Replicas = m.To
+		}
+		t := &req.Topics[len(req.Topics)-1]
+		t.Partitions = append(t.Partitions, p)
+	}
+	resp, err := ask[*kmsg.AlterPartitionAssignmentsResponse](ctx, k, req)
+	if err != nil {
+		return err
+	}
+	if err := kafkaCode("moves", resp.ErrorCode, resp.ErrorMessage); err != nil {
+		return err
+	}
+	for _, t := range resp.Topics {
+		for _, p := range t.Partitions {
+			if err := kafkaCode(fmt.Sprintf("%s/%d", t.Topic, p.Partition), p.ErrorCode, p.ErrorMessage); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
