@@ -228,20 +228,18 @@ func (f *fetcher) choose() []*followed {
 
 // send sends the next request.
 func (f *fetcher) send(c *line) error {
+	if f.epoch == 0 {
+		clear(f.leaving)
+	}
 	named := f.choose()
-	if f.inside == 0 { // the session would be empty: the next one begins anew
-		if len(c.sent) == 0 {
-			f.reset()
-		}
+	if f.inside == 0 && len(f.leaving) == 0 {
 		return nil
 	}
+	// A session that is left empty is ended by the leader, which says so.
 	f.turns++
 	r := fetchRequest{
 		follower: f.config.Self, brokerEpoch: f.config.BrokerEpoch(),
 		session: f.session, epoch: f.epoch, named: named, leaving: f.leaving,
-	}
-	if f.epoch == 0 {
-		r.leaving = nil
 	}
 	err := c.send(&r, f.turns)
 	clear(f.leaving)
