@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -189,14 +190,19 @@ func (c *Controller) lookAtBrokers() {
 	})
 }
 
-// closedBy is told that the connection of calls of a node has ended.
+// closedBy is told that the connection of calls of a node has ended. A node that
+// joined over it didn't have its id then, so its incarnation says who it is.
 func (c *Controller) closedBy(from peer.Identity) {
-	b, ok := c.Image().Broker(from.Node)
-	if !ok || b.Fenced || b.Incarnation != UUID(from.Incarnation) || !c.leads() {
+	if !c.leads() {
+		return
+	}
+	brokers := c.Image().Brokers
+	i := slices.IndexFunc(brokers, func(b Broker) bool { return b.Incarnation == UUID(from.Incarnation) && !b.Fenced })
+	if i < 0 {
 		return
 	}
 	select {
-	case c.suspects <- *b:
+	case c.suspects <- brokers[i]:
 	default: // its session ends all the same
 	}
 }

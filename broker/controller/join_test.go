@@ -138,6 +138,12 @@ func TestJoinIsIdempotent(t *testing.T) {
 		nodes[0].voters(3)
 		nodes = append(nodes, n)
 		nodes[1].inService(1, 2, 3)
+		n.kill() // who was no node yet when it connected
+		began := time.Now()
+		nodes[1].inService(1, 2)
+		if took := time.Since(began); took > 200*time.Millisecond {
+			t.Errorf("out of service after %v", took)
+		}
 	})
 }
 

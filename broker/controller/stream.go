@@ -13,8 +13,11 @@ import (
 	"sawlog/broker/peer"
 )
 
-// redialEvery is how long a dial waits before it tries again.
-const redialEvery = 25 * time.Millisecond
+// How long a dial waits before it tries again, at first and at last.
+const (
+	redialFirst = 25 * time.Millisecond
+	redialLast  = 200 * time.Millisecond
+)
 
 // stream is the network as Raft sees it: connections between peers, and one
 // kind without a network, from a node to itself. It is a raft.StreamLayer.
@@ -125,13 +128,13 @@ func (s *stream) Dial(address raft.ServerAddress, timeout time.Duration) (net.Co
 	if address == s.self {
 		return s.loop(ctx)
 	}
-	for {
+	for wait := redialFirst; ; wait = min(2*wait, redialLast) {
 		conn, err := s.dial(ctx, address)
 		if err == nil {
 			return s.track(conn)
 		}
 		select {
-		case <-time.After(redialEvery):
+		case <-time.After(wait):
 		case <-ctx.Done():
 			return nil, err
 		}
