@@ -358,13 +358,20 @@ func TestLeadershipMovesAndLogsThatDivergedAreCut(t *testing.T) {
 		h.rejoin(2)
 		time.Sleep(2 * time.Second)
 		h.same(0, 3, 1, 2)
-		if isr := h.topic.Partitions[0].ISR; len(isr) != 3 {
+		if isr := h.isr(); len(isr) != 3 {
 			t.Errorf("ISR %v", isr)
 		}
 		if log := h.log(1, 0); bytes.Contains(log, []byte("lost")) || !bytes.Contains(log, []byte("alone")) {
 			t.Error("the wrong records are left")
 		}
 	})
+}
+
+// isr is the ISR of the first partition, as the controller knows it.
+func (h *house) isr() []offsets.BrokerID {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.topic.Partitions[0].ISR
 }
 
 // isolate cuts a broker off.
@@ -406,7 +413,7 @@ func TestFollowerThatLostItsSuffixIsCompletedAgain(t *testing.T) {
 			h.tell(1)
 			time.Sleep(2 * time.Second)
 			h.same(0, 2, 3, 1)
-			if isr := h.topic.Partitions[0].ISR; len(isr) != 3 {
+			if isr := h.isr(); len(isr) != 3 {
 				t.Errorf("ISR %v", isr)
 			}
 		})
@@ -448,7 +455,7 @@ func TestISRShrinksAndGrows(t *testing.T) {
 		h.lead(0, 1, 1, 2, 3)
 		h.put(1, 0, "a")
 		time.Sleep(5 * time.Minute) // idle followers stay in sync
-		if isr := h.topic.Partitions[0].ISR; len(isr) != 3 {
+		if isr := h.isr(); len(isr) != 3 {
 			t.Fatalf("idle: ISR %v", isr)
 		}
 		h.isolate(3)
@@ -463,7 +470,7 @@ func TestISRShrinksAndGrows(t *testing.T) {
 		if err := h.committed(1, 0, ticket); err != nil {
 			t.Fatal(err)
 		}
-		if isr := h.topic.Partitions[0].ISR; len(isr) != 2 {
+		if isr := h.isr(); len(isr) != 2 {
 			t.Fatalf("one lags: ISR %v", isr)
 		}
 		h.isolate(2)
@@ -480,7 +487,7 @@ func TestISRShrinksAndGrows(t *testing.T) {
 		h.rejoin(2)
 		h.rejoin(3)
 		time.Sleep(time.Second)
-		if isr := h.topic.Partitions[0].ISR; len(isr) != 3 {
+		if isr := h.isr(); len(isr) != 3 {
 			t.Fatalf("all back: ISR %v", isr)
 		}
 		h.put(1, 0, "e")

@@ -1,6 +1,7 @@
 package log
 
 import (
+	"errors"
 	"fmt"
 	"testing"
 
@@ -128,4 +129,67 @@ func TestJournalIsRewritten(t *testing.T) {
 		t.Fatalf("epoch %d, start %d, end %d", killed.Epoch(), killed.Start(), killed.End())
 	}
 	must(t, d.Close())
+}
+
+// TestEpochsThatWroteNothingGiveWay follows a leader whose records are of an
+// older epoch than one in which this broker led without writing.
+func TestEpochsThatWroteNothingGiveWay(t *testing.T) {
+	fs := vfs.NewMem()
+	d, err := OpenDisk(fs, "/data", DiskConfig{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	tp := offsets.TopicPartition{Topic: "t"}
+	l, err := d.Create(tp, offsets.TopicID{1}, DefaultConfig())
+	if err != nil {
+		t.Fatal(err)
+	}
+	stamped := func(base offsets.Offset, epoch offsets.Epoch) []byte {
+		b := batch(t, int(base), 10)
+		b.Stamp(base, epoch)
+		return b
+	}
+	if err := l.AppendReplica(stamped(0, 4)); err != nil {
+		t.Fatal(err)
+	}
+	if err := d.Assign([]Assignment{{Log: l, Epoch: 6}, {Log: l, Epoch: 7}}); err != nil {
+		t.Fatal(err)
+	}
+	if err := l.AppendReplica(stamped(10, 5)); err != nil {
+		t.Fatal(err)
+	}
+	check := func(l *Log) {
+		t.Helper()
+		if got := l.LastEpoch(); got != 5 {
+			t.Errorf("last epoch %d", got)
+		}
+		for asked, want := range map[offsets.Epoch]epochStart{4: {4, 10}, 5: {5, 20}, 7: {5, 20}} {
+			if epoch, end := l.EndOffsetFor(asked); epoch != want.Epoch || end != want.Start {
+				t.Errorf("epoch %d ends at %d in %d, want %v", asked, end, epoch, want)
+			}
+		}
+	}
+	check(l)
+	if err := l.AppendReplica(stamped(20, 4)); !errors.Is(err, record.ErrInvalid) {
+		t.Errorf("an older epoch's batch after a younger one's: %v", err)
+	}
+	check(l)
+	killed := fs.CrashClone(nil)
+	if err := d.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for name, fs := range map[string]*vfs.Mem{"stopped": fs, "killed": killed} {
+		d, err := OpenDisk(fs, "/data", DiskConfig{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		l, ok := d.Log(tp, offsets.TopicID{1})
+		if !ok {
+			t.Fatal(name)
+		}
+		check(l)
+		if err := d.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
 }
