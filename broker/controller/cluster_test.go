@@ -210,6 +210,8 @@ type member struct {
 	join    []string
 	change  func(*Config)
 
+	born    UUID // its incarnation
+	self    atomic.Pointer[peer.Identity]
 	epoch   int64
 	halt    chan struct{} // ends the beats
 	beating sync.WaitGroup
@@ -223,13 +225,18 @@ func newMember(t testing.TB, n *network, id offsets.BrokerID) *member {
 	return &member{t: t, net: n, id: id, addr: fmt.Sprintf("node%d:9093", id), fs: newDisk(t), dir: incarnation(id, 0), change: func(*Config) {}}
 }
 
-func (n *member) identity() peer.Identity {
-	return peer.Identity{Cluster: n.cluster, Node: n.id, Directory: n.dir, Incarnation: incarnation(n.id, n.starts)}
+func (n *member) identity() peer.Identity { return *n.self.Load() }
+
+// introduce settles what a node says of itself.
+func (n *member) introduce() {
+	n.self.Store(&peer.Identity{Cluster: n.cluster, Node: n.id, Directory: n.dir, Incarnation: n.born})
 }
 
 // open starts a node: it founds, joins, or goes on.
 func (n *member) open(ctx context.Context) error {
 	n.starts++
+	n.born = incarnation(n.id, n.starts)
+	n.introduce()
 	var err error
 	n.peers, err = peer.Open(peer.Config{Listener: n.net.listen(n.addr), Dial: n.net.dialer(n.addr), Self: n.identity, Logger: testLogger(n.t)})
 	if err != nil {
@@ -249,6 +256,7 @@ func (n *member) open(ctx context.Context) error {
 		FS: n.fs, Dir: "data", NodeID: n.id, Directory: n.dir, ClusterID: n.cluster,
 		Peers: n.peers, PeerAddr: n.addr, Joined: n.joined, Join: n.join, Logger: testLogger(n.t),
 	}
+	n.introduce()
 	n.change(&c)
 	if n.Controller, err = Open(ctx, c); err != nil {
 		return errors.Join(err, n.peers.Close())
@@ -274,7 +282,7 @@ func (n *member) register() {
 	defer cancel()
 	var err error
 	n.epoch, err = n.RegisterBroker(ctx, Registration{
-		ID: n.id, Incarnation: incarnation(n.id, n.starts), Directory: n.dir,
+		ID: n.id, Incarnation: n.born, Directory: n.dir,
 		Endpoints: []Endpoint{n.endpoint(), {"PLAINTEXT", "client", 1}},
 		Fenced:    len(n.join) > 0,
 	})

@@ -120,7 +120,7 @@ func TestJoinIsIdempotent(t *testing.T) {
 		n := newMember(t, net, offsets.NoBroker)
 		n.addr, n.dir = "node9:9093", incarnation(9, 9)
 		n.join = []string{nodes[0].addr, nodes[1].addr}
-		stranger := n.identity()
+		stranger := peer.Identity{Node: offsets.NoBroker, Directory: n.dir}
 		p, err := peer.Open(peer.Config{Listener: net.listen(n.addr), Dial: net.dialer(n.addr), Self: func() peer.Identity { return stranger }})
 		if err != nil {
 			t.Fatal(err)
