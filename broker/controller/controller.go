@@ -200,7 +200,8 @@ func (c *Controller) ElectLeader(ctx context.Context, kind ElectionKind, tp offs
 // Reassign begins to move partitions to other replicas, or with none takes that
 // back, and returns what was refused of it.
 func (c *Controller) Reassign(ctx context.Context, rs []Reassignment) ([]error, error) {
-	return nil, errors.ErrUnsupported
+	a, err := c.ask(ctx, reassignAsk{rs})
+	return a.refusals, err
 }
 
 // ProducerIDs takes a block of producer ids for this node: first to

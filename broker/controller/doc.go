@@ -66,8 +66,10 @@
 //	 7 topic removal     id uuid
 //	 8 partition         topic uuid | index | leader | leader epoch | partition epoch | replicas brokers |
 //	                     isr brokers | elr brokers | recovering u8
+//	    tags: 0 brokers being added, 1 being removed
 //	 9 partition change  topic uuid | index | partition epoch after it |
-//	                     tags: 0 leader (a new leader epoch), 1 replicas, 2 isr, 3 elr, 4 recovering u8
+//	                     tags: 0 leader (a new leader epoch), 1 replicas, 2 isr, 3 elr, 4 recovering u8,
+//	    5 brokers being added, 6 being removed
 //	10 configuration     kind u8 (2 topic, 4 broker) | name string | key string | value string or null (unset)
 //	11 producer ids      broker | broker epoch i64 | next id i64
 //	12 node id           next id

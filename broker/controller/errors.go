@@ -25,6 +25,7 @@ var (
 	ErrAheadOfController = errors.New("epoch is newer than the controller's")
 	ErrNotEligibleLeader = errors.New("no eligible leader")
 	ErrElectionNotNeeded = errors.New("election not needed")
+	ErrNoReassignment    = errors.New("no reassignment is under way")
 	// ErrTooLarge: the change must be made in one step and does not fit in one
 	// log entry (10,000 records, 256 KiB).
 	ErrTooLarge = errors.New("change too large")

@@ -154,6 +154,10 @@ func (t *turn) takeOver() error {
 	if err = errors.Join(refusal, err); err != nil {
 		return err
 	}
+	refusal, err = t.add(func(im *Image) (decision, error) { return decision{records: im.raise()}, nil })
+	if err = errors.Join(refusal, err); err != nil {
+		return err
+	}
 	if err := t.commit(); err != nil {
 		return err
 	}

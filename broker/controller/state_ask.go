@@ -55,6 +55,7 @@ type (
 		Kind       ElectionKind
 		Partitions []offsets.TopicPartition
 	}
+	reassignAsk    struct{ Reassignments []Reassignment }
 	producerIDsAsk struct{ Broker offsets.BrokerID }
 	nodeIDAsk      struct{}
 )
@@ -70,6 +71,7 @@ func (changeBrokersAsk) repeatable() bool    { return true }
 func (unregisterAsk) repeatable() bool       { return false }
 func (changeISRsAsk) repeatable() bool       { return false } // refused as stale, though it was taken
 func (electLeadersAsk) repeatable() bool     { return true }
+func (reassignAsk) repeatable() bool         { return true }
 func (producerIDsAsk) repeatable() bool      { return true }
 func (nodeIDAsk) repeatable() bool           { return true }
 
@@ -127,6 +129,10 @@ func (a electLeadersAsk) decide(im *Image, s settings) (decision, answer, error)
 	return decideEach(im, len(a.Partitions), func(im *Image, i int) (decision, error) {
 		return im.electLeader(s, a.Kind, a.Partitions[i])
 	})
+}
+
+func (a reassignAsk) decide(im *Image, s settings) (decision, answer, error) {
+	return decideEach(im, len(a.Reassignments), func(im *Image, i int) (decision, error) { return im.reassign(s, a.Reassignments[i]) })
 }
 
 func (a producerIDsAsk) decide(im *Image, _ settings) (decision, answer, error) {

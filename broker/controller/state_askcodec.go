@@ -26,6 +26,7 @@ const (
 	electLeadersKind
 	producerIDsKind
 	nodeIDKind
+	reassignKind
 )
 
 // encodeAsk writes an ask: version u8, kind u8, body.
@@ -62,6 +63,11 @@ func encodeAsk(a ask) []byte {
 		return appendInt32(append(dst, producerIDsKind), a.Broker)
 	case nodeIDAsk:
 		return append(dst, nodeIDKind)
+	case reassignAsk:
+		return appendEach(append(dst, reassignKind), a.Reassignments, func(dst []byte, r Reassignment) []byte {
+			dst = appendBool(appendInt32(appendString(dst, r.Topic), r.Partition), r.Replicas != nil)
+			return appendBrokers(dst, r.Replicas)
+		})
 	}
 	panic(fmt.Sprintf("controller: %T is no ask for other nodes", a))
 }
@@ -111,6 +117,8 @@ func (r *reader) ask(kind uint8) ask {
 		return producerIDsAsk{r.brokerID()}
 	case nodeIDKind:
 		return nodeIDAsk{}
+	case reassignKind:
+		return reassignAsk{readEach(r, 7, r.reassignment)}
 	}
 	r.fail(fmt.Sprintf("request kind %d is not known to this build", kind))
 	return nil
@@ -221,6 +229,15 @@ func (r *reader) isrChange() ISRChange {
 	return c
 }
 
+func (r *reader) reassignment() Reassignment {
+	a := Reassignment{Topic: r.string(), Partition: r.int32()}
+	named, replicas := r.bool(), r.brokers()
+	if named {
+		a.Replicas = append([]offsets.BrokerID{}, replicas...) // none is not the same as nil
+	}
+	return a
+}
+
 // encodeAnswer writes the answer to an ask: version u8, the index of the image
 // it rests on u64, number i64, refusal of the whole, refusals of the items. A
 // refusal is the number of its kind u8 (0 none, 255 another) and its words.
@@ -251,6 +268,7 @@ var sentRefusals = []error{
 	10: ErrInvalidTopic, 11: ErrInvalidPartitions, 12: ErrInvalidFactor, 13: ErrInvalidAssignment,
 	14: ErrInvalidConfig, 15: ErrInvalidISR, 16: ErrIneligible, 17: ErrFencedEpoch, 18: ErrStalePartition,
 	19: ErrAheadOfController, 20: ErrNotEligibleLeader, 21: ErrElectionNotNeeded, 22: ErrTooLarge,
+	23: ErrNoReassignment,
 }
 
 // otherRefusal is the number of all other errors.

@@ -113,15 +113,40 @@ func (c *partitionRecord) encode(dst []byte) []byte {
 	dst = appendBrokers(dst, c.Replicas)
 	dst = appendBrokers(dst, c.ISR)
 	dst = appendBrokers(dst, c.ELR)
-	return append(appendBool(dst, c.Recovering), 0)
+	dst = appendBool(dst, c.Recovering)
+	count := len(dst)
+	dst = append(dst, 0)
+	for tag, ids := range [...][]offsets.BrokerID{wholeAddingTag: c.Adding, wholeRemovingTag: c.Removing} {
+		if len(ids) > 0 {
+			dst[count]++
+			dst = appendTag(dst, uint64(tag), appendBrokers(nil, ids))
+		}
+	}
+	return dst
 }
+
+// Tags of partitionRecord, only there during a reassignment.
+const (
+	wholeAddingTag   = 0
+	wholeRemovingTag = 1
+)
 
 func (c *partitionRecord) decode(r *reader) {
 	c.Topic, c.Index, c.Leader = r.topicID(), r.int32(), r.brokerID()
 	c.Epoch, c.PartitionEpoch = r.epoch(), r.epoch()
 	c.Replicas, c.ISR, c.ELR = r.brokers(), r.brokers(), r.brokers()
 	c.Recovering = r.bool()
-	r.noTags()
+	r.tags(func(tag uint64, r *reader) bool {
+		switch tag {
+		case wholeAddingTag:
+			c.Adding = r.brokers()
+		case wholeRemovingTag:
+			c.Removing = r.brokers()
+		default:
+			return false
+		}
+		return true
+	})
 }
 
 // Tags of partitionChangeRecord.
@@ -131,6 +156,8 @@ const (
 	isrTag        = 2
 	elrTag        = 3
 	recoveringTag = 4
+	addingTag     = 5
+	removingTag   = 6
 )
 
 func (c *partitionChangeRecord) encode(dst []byte) []byte {
@@ -152,6 +179,12 @@ func (c *partitionChangeRecord) encode(dst []byte) []byte {
 	if c.Recovering != nil {
 		dst[count]++
 		dst = appendTag(dst, recoveringTag, appendBool(field, *c.Recovering))
+	}
+	for i, ids := range [...]*[]offsets.BrokerID{c.Adding, c.Removing} {
+		if ids != nil {
+			dst[count]++
+			dst = appendTag(dst, uint64(addingTag+i), appendBrokers(field, *ids))
+		}
 	}
 	return dst
 }
@@ -176,6 +209,10 @@ func (c *partitionChangeRecord) decode(r *reader) {
 		case recoveringTag:
 			recovering := r.bool()
 			c.Recovering = &recovering
+		case addingTag:
+			c.Adding = brokers(r)
+		case removingTag:
+			c.Removing = brokers(r)
 		default:
 			return false
 		}

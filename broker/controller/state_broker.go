@@ -86,7 +86,14 @@ func (im *Image) changeBroker(s settings, c BrokerChange) (decision, error) {
 	if err != nil {
 		return decision{}, err
 	}
-	return decision{records: append(records, after.settleAll(s, after.usable, holds(c.ID))...)}, nil
+	settled := after.settleAll(s, after.usable, holds(c.ID))
+	if records = append(records, settled...); c.Fenced || c.ShuttingDown {
+		return decision{records: records}, nil
+	}
+	if after, err = after.apply(after.Index+1, settled); err != nil {
+		return decision{}, err
+	}
+	return decision{records: append(records, after.raise()...)}, nil
 }
 
 // unregister decides on forgetting a broker.

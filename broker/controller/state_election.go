@@ -89,7 +89,7 @@ func (p *Partition) to(topic offsets.TopicID, next Partition, again bool) record
 	for _, f := range []struct {
 		was, is []offsets.BrokerID
 		field   **[]offsets.BrokerID
-	}{{p.Replicas, next.Replicas, &c.Replicas}, {p.ISR, next.ISR, &c.ISR}, {p.ELR, next.ELR, &c.ELR}} {
+	}{{p.Replicas, next.Replicas, &c.Replicas}, {p.ISR, next.ISR, &c.ISR}, {p.ELR, next.ELR, &c.ELR}, {p.Adding, next.Adding, &c.Adding}, {p.Removing, next.Removing, &c.Removing}} {
 		if !slices.Equal(f.was, f.is) {
 			*f.field, changed = &f.is, true
 		}

@@ -266,6 +266,12 @@ func (c *partitionChangeRecord) change(p Partition) Partition {
 	if c.Recovering != nil {
 		p.Recovering = *c.Recovering
 	}
+	if c.Adding != nil {
+		p.Adding = *c.Adding
+	}
+	if c.Removing != nil {
+		p.Removing = *c.Removing
+	}
 	return p
 }
 
@@ -293,6 +299,10 @@ func (p *Partition) check() error {
 		return fmt.Errorf("ISR %v of replicas %v", p.ISR, p.Replicas)
 	case !subset(p.ELR) || slices.ContainsFunc(p.ELR, p.inSync):
 		return fmt.Errorf("ELR %v beside ISR %v of replicas %v", p.ELR, p.ISR, p.Replicas)
+	case !subset(p.Adding) || !subset(p.Removing) || slices.ContainsFunc(p.Removing, func(id offsets.BrokerID) bool { return slices.Contains(p.Adding, id) }):
+		return fmt.Errorf("adding %v and removing %v of replicas %v", p.Adding, p.Removing, p.Replicas)
+	case len(p.Adding) >= len(p.Replicas):
+		return fmt.Errorf("adding %v to replicas %v, of which none was there", p.Adding, p.Replicas)
 	case p.Leader != offsets.NoBroker && !p.inSync(p.Leader):
 		return fmt.Errorf("leader %d is not in ISR %v", p.Leader, p.ISR)
 	}

@@ -66,7 +66,7 @@ type Topic struct {
 // Partition is who owns a partition and which of its replicas are in sync.
 //
 // Invariants: Replicas is not empty and holds no broker twice; ISR and ELR are
-// disjoint subsets of Replicas; Leader is NoBroker or in ISR; Epoch grows with
+// disjoint subsets of Replicas, and so are Adding and Removing; Leader is NoBroker or in ISR; Epoch grows with
 // every new leader, PartitionEpoch with every change.
 type Partition struct {
 	Index          int32
@@ -77,6 +77,9 @@ type Partition struct {
 	Replicas       []offsets.BrokerID
 	ISR            []offsets.BrokerID
 	ELR            []offsets.BrokerID
+	// Adding and Removing are the replicas that come and go by a reassignment
+	// that is under way; both are among Replicas.
+	Adding, Removing []offsets.BrokerID
 }
 
 // Load counts what a broker carries.

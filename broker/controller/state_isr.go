@@ -30,6 +30,11 @@ func (im *Image) changeISR(s settings, c ISRChange) (decision, error) {
 	}
 	next.Recovering = c.Recovering
 	next.ELR = eligible(next.ISR, union(p.ELR, p.ISR), s.minISR(im, t, p))
+	if next.Reassigning() {
+		if next = next.advance(s.minISR(im, t, p), im.usable); next.newEpoch(p) {
+			return decision{records: []record{p.to(t.ID, next, true)}, atomic: true}, nil
+		}
+	}
 	rec := p.to(t.ID, next, false)
 	if rec == nil {
 		// A leader asks for what it has when the answer to an earlier ask was

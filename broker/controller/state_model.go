@@ -51,5 +51,8 @@ func (m *Model) ElectLeader(kind ElectionKind, tp offsets.TopicPartition) error 
 	return m.do(m.image.electLeader(m.settings, kind, tp))
 }
 
+// Reassign begins to move a partition, or takes that back.
+func (m *Model) Reassign(r Reassignment) error { return m.do(m.image.reassign(m.settings, r)) }
+
 // MinISR is how many replicas of a partition must be in sync.
 func (m *Model) MinISR(t *Topic, p *Partition) int { return m.settings.minISR(m.image, t, p) }

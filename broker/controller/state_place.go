@@ -24,16 +24,7 @@ func (im *Image) place(present []Partition, count, factor int) ([][]offsets.Brok
 	if factor < 1 || factor > len(im.Brokers) {
 		return nil, refuse(ErrInvalidFactor, "Unable to replicate the partition %d time(s): The target replication factor of %d cannot be reached because only %d broker(s) are registered.", factor, factor, len(im.Brokers))
 	}
-	sites := make([]site, len(im.Brokers))
-	for i := range im.Brokers {
-		b := &im.Brokers[i]
-		sites[i] = site{id: b.ID, rack: b.Rack, usable: b.usable(), all: im.load[b.ID]}
-		for _, p := range present {
-			if at := slices.Index(p.Replicas, b.ID); at >= 0 {
-				sites[i].count(at)
-			}
-		}
-	}
+	sites := im.sites(present)
 	placed := make([][]offsets.BrokerID, count)
 	for n := range placed {
 		chosen := make([]*site, 0, factor)
@@ -48,6 +39,21 @@ func (im *Image) place(present []Partition, count, factor int) ([][]offsets.Brok
 		}
 	}
 	return placed, nil
+}
+
+// sites is the brokers with what they hold of the partitions of a topic.
+func (im *Image) sites(present []Partition) []site {
+	sites := make([]site, len(im.Brokers))
+	for i := range im.Brokers {
+		b := &im.Brokers[i]
+		sites[i] = site{id: b.ID, rack: b.Rack, usable: b.usable(), all: im.load[b.ID]}
+		for _, p := range present {
+			if at := slices.Index(p.Replicas, b.ID); at >= 0 {
+				sites[i].count(at)
+			}
+		}
+	}
+	return sites
 }
 
 // site is a broker as placement sees it.

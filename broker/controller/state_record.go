@@ -85,6 +85,8 @@ type partitionChangeRecord struct {
 	ISR            *[]offsets.BrokerID
 	ELR            *[]offsets.BrokerID
 	Recovering     *bool
+	Adding         *[]offsets.BrokerID
+	Removing       *[]offsets.BrokerID
 }
 
 // configRecord sets or, with no Value, deletes one configuration.

@@ -132,7 +132,7 @@ func (im *Image) growTopic(name string, total int32, assignment [][]offsets.Brok
 		return decision{}, refuse(ErrUnknownTopic, "The topic '%s' does not exist.", name)
 	}
 	have := len(t.Partitions)
-	more, factor := int(total)-have, len(t.Partitions[0].Replicas)
+	more, factor := int(total)-have, len(t.Partitions[0].target())
 	switch {
 	case more == 0:
 		return decision{}, refuse(ErrInvalidPartitions, "Topic already has %d partition(s).", have)
@@ -181,7 +181,7 @@ func (s settings) number(im *Image, t *Topic, key string, otherwise int) int {
 
 // minISR is the effective min.insync.replicas of a topic's partition.
 func (s settings) minISR(im *Image, t *Topic, p *Partition) int {
-	return max(1, min(s.number(im, t, minISRKey, 2), len(p.Replicas)))
+	return p.MinISR(s.number(im, t, minISRKey, 2))
 }
 
 func (s settings) unclean(im *Image, t *Topic) bool {
