@@ -44,9 +44,10 @@ func run(s setting, steps []step, heal bool, trace func(string, ...any)) (w *wor
 func draw(seed uint64) (setting, []step) {
 	rnd := rand.New(rand.NewPCG(seed, 77))
 	s := drawSetting(rnd)
+	weights, total := drawWeights(rnd)
 	steps := make([]step, traceSteps)
 	for i := range steps {
-		steps[i] = drawStep(rnd)
+		steps[i] = drawStep(rnd, weights, total)
 	}
 	return s, steps
 }

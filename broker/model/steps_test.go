@@ -42,7 +42,7 @@ var actions = []action{
 	{"old news", 2, (*world).oldNews},
 	{"propose", 16, (*world).propose},
 	{"timeout", 3, (*world).timeout},
-	{"wait", 6, (*world).wait},
+	{"wait", 9, (*world).wait},
 	{"sync", 3, (*world).sync},
 	{"fence", 5, (*world).fence},
 	{"unfence", 12, (*world).unfence},
@@ -53,25 +53,32 @@ var actions = []action{
 	{"stop", 1, (*world).stop},
 	{"start", 14, (*world).start},
 	{"quick wipe", 2, func(w *world, s step) { w.wipe(s); w.startNode(w.pick(s.a)) }},
-	{"quick cut", 1, func(w *world, s step) { w.power(s); w.startNode(w.pick(s.a)) }},
+	{"quick cut", 2, func(w *world, s step) { w.power(s); w.startNode(w.pick(s.a)) }},
+	{"bounce", 2, (*world).bounce},
 	{"retain", 5, (*world).retain},
 	{"min isr", 1, (*world).alterMinISR},
 	{"prefer", 1, (*world).prefer},
 	{"reassign", 1, (*world).reassign},
 }
 
-var totalWeight = func() (sum int) {
+// drawWeights makes each trace a world of its own: some faults are missing in
+// it, others are common.
+func drawWeights(rnd *rand.Rand) (weights []int, total int) {
 	for _, a := range actions {
-		sum += a.weight
+		weight := a.weight * 3
+		if a.weight < 10 {
+			weight = a.weight * []int{0, 1, 3, 10}[rnd.IntN(4)]
+		}
+		weights, total = append(weights, weight), total+weight
 	}
-	return sum
-}()
+	return weights, total
+}
 
-func drawStep(rnd *rand.Rand) step {
-	n := rnd.IntN(totalWeight)
+func drawStep(rnd *rand.Rand, weights []int, total int) step {
+	n := rnd.IntN(total)
 	kind := 0
-	for n >= actions[kind].weight {
-		n -= actions[kind].weight
+	for n >= weights[kind] {
+		n -= weights[kind]
 		kind++
 	}
 	return step{kind, rnd.IntN(1 << 16), rnd.IntN(1 << 16), rnd.IntN(1 << 16)}
@@ -456,6 +463,14 @@ func (w *world) stop(s step) {
 	}
 }
 
+// bounce is a power cut and a start so quick that nobody notices but the
+// controller.
+func (w *world) bounce(s step) {
+	w.power(s)
+	w.startNode(w.pick(s.a))
+	w.unfence(s)
+}
+
 func (w *world) start(s step) { w.startNode(w.pick(s.a)) }
 
 func (w *world) startNode(n *node) {
@@ -486,7 +501,10 @@ func (w *world) retain(s step) {
 	if n == nil {
 		return
 	}
-	to := min(n.state.HighWatermark(), n.log.start+1+offsets.Offset(s.b%4))
+	to := n.state.HighWatermark()
+	if s.b%4 > 0 {
+		to = min(to, n.log.start+offsets.Offset(s.b%4))
+	}
 	n.log.trim(to)
 	n.state.Trimmed(n.log.start)
 	w.trimmed = max(w.trimmed, n.log.start)
