@@ -23,6 +23,39 @@
 // else it is dropped, on all nodes alike: nothing is applied to a state other
 // than the one it was decided on.
 //
+// # Several nodes
+//
+// Every node holds the whole image and runs Raft (raft.go, over connections of
+// broker/peer, stream.go); one, three or five of them vote (state_voters.go).
+// A request is a value (state_ask.go) that any node brings to the active
+// controller (ask.go), as a call over the peer network: it is decided there,
+// and its answer names an index of the image. Who asked returns when this node's
+// image is at that index. What met no active controller is brought again until
+// the asker gives up; a request whose answer was lost only if it does no harm.
+//
+// A node joins (join.go) as one without a vote. It is known to Raft by its id
+// and the id of its data directory, so that a wiped disk is another member,
+// which takes the place of the old one once that is out of service. A voter that
+// lost its metadata but kept its directory is refused: it may have voted.
+//
+// Brokers beat (heartbeats.go); the active controller keeps sessions in memory
+// (state_session.go), from nothing when it takes over. Who is silent for a
+// session is taken out of service, and at once whose connection of calls has
+// ended while nobody listens at its address any more. The same sight makes the
+// next voter stand for active controller at once (succession.go), where Raft's
+// clock would wait.
+//
+// A leader whose disk hangs steps down (guard.go). One that is closed hands over.
+//
+// What is called over the peer network, requests and answers being those of
+// state_askcodec.go:
+//
+//	1 ask    request → answer
+//	2 beat   broker | epoch i64 | index i64 | wants in u8 | wants out u8 →
+//	         flags u8 (1 out of service, 2 may end) | refusal
+//	3 join   node, −1 none | directory uuid | flags u8 (1 passed on, 2 only moved) | address string →
+//	         node | cluster string | refusal string, empty = none
+//
 // # What is on disk
 //
 // All integers are big-endian. A uvarint is base 128, least significant group
