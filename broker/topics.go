@@ -7,6 +7,7 @@ import (
 	"slices"
 	"sync"
 	"syscall"
+	"time"
 
 	"sawlog/broker/controller"
 	"sawlog/broker/log"
@@ -101,6 +102,7 @@ func (b *Broker) onChange(old, now *controller.Image) {
 	if b.failing() {
 		return
 	}
+	began := time.Now()
 	b.topics.changing.Lock()
 	defer b.topics.changing.Unlock()
 	for _, t := range old.Topics() {
@@ -123,8 +125,12 @@ func (b *Broker) onChange(old, now *controller.Image) {
 		}
 		changed = append(changed, made)
 		led = b.newEpochs(led, before, made)
+		b.metrics.changes.count(b.nodeID, before, t)
 	}
 	b.adopt(changed, led, now.Index)
+	if len(led) > 0 {
+		b.metrics.changes.took(time.Since(began))
+	}
 	b.keepISRs(old, now)
 }
 
@@ -295,7 +301,7 @@ func (b *Broker) assign(t *topic, image uint64) {
 			PartitionEpoch: m.PartitionEpoch,
 			Replicas:       m.Replicas,
 			ISR:            m.ISR,
-			MinISR:         t.config.minISR,
+			MinISR:         m.MinISR(t.config.minISR),
 			Recovering:     m.Recovering,
 		})
 	}
