@@ -1,18 +1,16 @@
 package broker
 
 import (
-	"slices"
-
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
-	"sawlog/offsets"
+	"sawlog/broker/controller"
 )
 
 // AlterPartitionReassignments, versions 0–1 (KIP-455; since 1 a client may
-// forbid another replication factor). With one broker a partition can only be
-// asked to stay where it is, which is done; nothing is ever under way, so there
-// is nothing to cancel.
+// forbid another replication factor): moves partitions to other replicas, or
+// ends a move that is under way by null ones. The answer tells that it has
+// begun; ListPartitionReassignments tells when it is done.
 
 func (b *Broker) alterPartitionReassignments(r *kmsg.AlterPartitionAssignmentsRequest) kmsg.Response {
 	m := r.ResponseKind().(*kmsg.AlterPartitionAssignmentsResponse)
@@ -21,48 +19,60 @@ func (b *Broker) alterPartitionReassignments(r *kmsg.AlterPartitionAssignmentsRe
 	m.AllowReplicationFactorChange = r.AllowReplicationFactorChange
 	if len(r.Topics) == 0 {
 		m.ErrorMessage = new("")
+		return m
 	}
+	type place struct{ topic, partition int }
+	var asks []controller.Reassignment
+	var places []place // of the answers to them
+	im := b.controller.Image()
 	for i := range r.Topics {
 		out := kmsg.NewAlterPartitionAssignmentsResponseTopic()
 		out.Topic = r.Topics[i].Topic
-		for _, ask := range r.Topics[i].Partitions {
+		for j, ask := range r.Topics[i].Partitions {
 			part := kmsg.NewAlterPartitionAssignmentsResponseTopicPartition()
 			part.Partition = ask.Partition
-			part.ErrorCode, part.ErrorMessage = codeAndText(b.reassign(out.Topic, &ask, r.AllowReplicationFactorChange))
-			if ask.Replicas == nil && part.ErrorCode == kerr.NoReassignmentInProgress.Code {
-				part.ErrorMessage = nil
+			err := checkFactor(im, out.Topic, &ask, r.AllowReplicationFactorChange)
+			if err == nil {
+				to := controller.Reassignment{Topic: out.Topic, Partition: ask.Partition}
+				if ask.Replicas != nil {
+					to.Replicas = brokerIDs(ask.Replicas)
+				}
+				asks, places = append(asks, to), append(places, place{i, j})
 			}
+			part.ErrorCode, part.ErrorMessage = codeAndText(err)
 			out.Partitions = append(out.Partitions, part)
 		}
 		m.Topics = append(m.Topics, out)
 	}
+	if len(asks) == 0 {
+		return m
+	}
+	ctx, cancel := b.adminContext(r.TimeoutMillis)
+	defer cancel()
+	refusals, err := b.controller.Reassign(ctx, asks)
+	for i, at := range places {
+		part := &m.Topics[at.topic].Partitions[at.partition]
+		failed := err
+		if failed == nil && i < len(refusals) {
+			failed = refusals[i]
+		}
+		part.ErrorCode, part.ErrorMessage = codeAndText(failed)
+		if part.ErrorCode == kerr.NoReassignmentInProgress.Code {
+			part.ErrorMessage = nil
+		}
+	}
 	return m
 }
 
-// reassign tells what becomes of one partition's wish.
-func (b *Broker) reassign(topic string, ask *kmsg.AlterPartitionAssignmentsRequestTopicPartition, resize bool) error {
-	im := b.controller.Image()
+// checkFactor refuses another replication factor where the client does.
+func checkFactor(im *controller.Image, topic string, ask *kmsg.AlterPartitionAssignmentsRequestTopicPartition, change bool) error {
 	t, ok := im.TopicByName(topic)
-	if !ok {
-		return refuse(kerr.UnknownTopicOrPartition, "Unable to find a topic named %s.", topic)
+	if change || ask.Replicas == nil || !ok || ask.Partition < 0 || int(ask.Partition) >= len(t.Partitions) {
+		return nil // allowed, or refused by the controller
 	}
-	p, ok := im.Partition(t.ID, ask.Partition)
-	if !ok {
-		return refuse(kerr.UnknownTopicOrPartition, "Unable to find partition %s:%d.", topic, ask.Partition)
-	}
-	if ask.Replicas == nil {
-		return kerr.NoReassignmentInProgress
-	}
-	want := brokerIDs(ask.Replicas)
-	if err := im.CheckReplicas(want); err != nil {
-		return err
-	}
-	if !resize && len(want) != len(p.Replicas) {
-		return refuse(kerr.InvalidReplicationFactor, "The replication factor is changed from %d to %d", len(p.Replicas), len(want))
-	}
-	moves := slices.ContainsFunc(want, func(id offsets.BrokerID) bool { return !slices.Contains(p.Replicas, id) })
-	if moves || len(want) != len(p.Replicas) {
-		return refuse(kerr.InvalidReplicaAssignment, "Partition %s-%d can't be moved: replicas stay where they were placed.", topic, ask.Partition)
+	p := &t.Partitions[ask.Partition]
+	if have := len(p.Replicas) - len(p.Removing); have != len(ask.Replicas) {
+		return refuse(kerr.InvalidReplicationFactor, "The replication factor is changed from %d to %d", have, len(ask.Replicas))
 	}
 	return nil
 }

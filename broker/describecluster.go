@@ -36,11 +36,11 @@ func (b *Broker) describeCluster(r *kmsg.DescribeClusterRequest) kmsg.Response {
 			return m
 		}
 	}
-	m.ClusterID, m.ControllerID = b.clusterID, int32(b.controller.Leader())
+	im := b.controller.Image()
+	m.ClusterID, m.ControllerID = b.clusterID, int32(b.controllerFor(im))
 	if r.IncludeClusterAuthorizedOperations {
 		m.ClusterAuthorizedOperations = clusterOperations
 	}
-	im := b.controller.Image()
 	for i := range im.Brokers {
 		br := &im.Brokers[i]
 		host, port, ok := b.endpoint(br)

@@ -179,6 +179,7 @@ func (b *Broker) servePeers() {
 		return
 	}
 	b.peerServer = wire.NewServer(wire.Config{Handler: peerHandler{b}, Rules: peerRules, Logger: b.config.Logger, QueuedBytes: b.config.QueuedBytes})
+	b.peers.Serve(quorumMethod, b.serveQuorum)
 	b.peers.Accept(peer.Kafka, func(c *peer.Conn) { b.peerServer.ServePeer(c.Conn, c.Remote.Node) })
 }
 

@@ -38,7 +38,7 @@ func (b *Broker) metadata(r *kmsg.MetadataRequest) kmsg.Response {
 	}
 	im := b.controller.Image()
 	m.ClusterID = &b.clusterID
-	m.ControllerID = int32(b.controller.Leader())
+	m.ControllerID = int32(b.controllerFor(im))
 	for i := range im.Brokers {
 		if host, port, ok := b.endpoint(&im.Brokers[i]); ok && !im.Brokers[i].Fenced {
 			m.Brokers = append(m.Brokers, kmsg.MetadataResponseBroker{
@@ -72,6 +72,17 @@ func (b *Broker) metadata(r *kmsg.MetadataRequest) kmsg.Response {
 		}
 	}
 	return m
+}
+
+// controllerFor is the broker that clients are sent to with what a controller
+// decides: the active one, or while its broker is out of service this one, which
+// passes on what is asked of it.
+func (b *Broker) controllerFor(im *controller.Image) offsets.BrokerID {
+	leader := b.controller.Leader()
+	if br, ok := im.Broker(leader); leader == offsets.NoBroker || ok && !br.Fenced {
+		return leader
+	}
+	return b.nodeID
 }
 
 // namesNoTopic tells whether a request asks by ids in one of the versions that
