@@ -12,6 +12,8 @@ type metrics struct {
 	fetchBytes      atomic.Int64 // of batches sent
 	fetchBatchBytes atomic.Int64 // of fetchBytes, those for load tasks
 	fetchParked     atomic.Int64 // fetches that had to wait
+
+	changes changes
 }
 
 // Snapshot is the broker's numbers at one moment. Counters begin at the start

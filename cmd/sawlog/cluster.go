@@ -84,7 +84,7 @@ func (k *kafka) fleet(ctx context.Context) (*fleet, error) {
 		f.brokers = append(f.brokers, fleetBroker{ID: b.NodeID, Addr: fmt.Sprintf("%s:%d", b.Host, b.Port), Rack: deref(b.Rack), Fenced: b.IsFenced})
 	}
 	slices.SortFunc(f.brokers, func(a, b fleetBroker) int { return cmp.Compare(a.ID, b.ID) })
-	meta, err := k.metadata(ctx)
+	meta, err := k.metadataOf(ctx, f.controller)
 	if err != nil {
 		return nil, err
 	}
@@ -109,6 +109,21 @@ func (k *kafka) fleet(ctx context.Context) (*fleet, error) {
 	})
 	f.count()
 	return f, nil
+}
+
+// metadataOf asks the active controller, who knows a change first, for all
+// topics, and any broker where that one can't be reached.
+func (k *kafka) metadataOf(ctx context.Context, controller int32) (*kmsg.MetadataResponse, error) {
+	if controller >= 0 {
+		req := kmsg.NewPtrMetadataRequest()
+		req.AllowAutoTopicCreation = false
+		asked, cancel := context.WithTimeout(ctx, k.timeout)
+		defer cancel()
+		if resp, err := k.Broker(int(controller)).Request(asked, req); err == nil {
+			return resp.(*kmsg.MetadataResponse), nil
+		}
+	}
+	return k.metadata(ctx)
 }
 
 // count adds up what each broker carries.

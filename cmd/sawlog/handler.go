@@ -26,6 +26,7 @@ func (s *server) face(scheduler *jobs.Scheduler) http.Handler {
 		Elsewhere: s.forward,
 		Cluster:   s.cluster,
 		Broker:    s.broker.Metrics,
+		Place:     s.broker.ClusterMetrics,
 		Console:   pages,
 		Logger:    s.log,
 		Version:   version,

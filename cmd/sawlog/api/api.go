@@ -24,9 +24,10 @@ type Config struct {
 	// Elsewhere answers what needs Jobs while that is nil.
 	Elsewhere http.Handler
 
-	Cluster Cluster                // topics, groups; OverKafka makes one
-	Broker  func() broker.Snapshot // numbers for /metrics
-	Console http.Handler           // serves /console/ and below
+	Cluster Cluster                       // topics, groups; OverKafka makes one
+	Broker  func() broker.Snapshot        // numbers for /metrics
+	Place   func() broker.ClusterSnapshot // the same of its place in the cluster
+	Console http.Handler                  // serves /console/ and below
 	Logger  *slog.Logger
 	Version string
 	// Loopback says that the listener is reachable from this machine only: then

@@ -15,6 +15,7 @@ import (
 	"sawlog/broker"
 	"sawlog/jobs"
 	"sawlog/loader"
+	"sawlog/offsets"
 )
 
 // journal keeps records in memory; with dead set it refuses them.
@@ -104,6 +105,9 @@ func newWorld(t *testing.T) *world {
 	w.web = httptest.NewServer(New(Config{
 		Jobs: s, Cluster: fakeCluster{}, Loopback: true, Version: "9.9", Plan: r.Plan,
 		Broker: func() broker.Snapshot { return broker.Snapshot{Requests: 77, LogBytes: 4096} },
+		Place: func() broker.ClusterSnapshot {
+			return broker.ClusterSnapshot{Fenced: true, Term: 5, UnderReplicated: 3, ISRShrinks: 4, TakeoverTime: 250 * time.Millisecond, Lag: map[offsets.BrokerID]int64{2: 9}}
+		},
 		Checks: map[string]func() error{"broker": func() error { return w.ready }},
 		Verify: func(_ context.Context, _ *jobs.Spec, set jobs.Set, run string) (any, error) {
 			if run == "" {
@@ -374,6 +378,8 @@ func TestHealthMetricsAndCluster(t *testing.T) {
 		`kafka_topic_partition_oldest_offset{partition="2",topic="pageviews"} 10`,
 		`kafka_consumergroup_lag{consumergroup="g",partition="2",topic="pageviews"} 12`,
 		`kafka_consumergroup_current_offset{consumergroup="g",partition="2",topic="pageviews"} 30`,
+		"sawlog_active_controller 0", "sawlog_broker_fenced 1", "sawlog_metadata_term 5", "sawlog_partitions_under_replicated 3",
+		"sawlog_isr_shrinks_total 4", "sawlog_takeover_seconds_total 0.25", `sawlog_follower_lag_records{broker="2"} 9`,
 		"go_goroutines ",
 	} {
 		if !strings.Contains(text, "\n"+line) {

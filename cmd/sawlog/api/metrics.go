@@ -106,9 +106,12 @@ func (n *numbers) Describe(ch chan<- *prometheus.Desc) {
 	for _, b := range brokerNumbers {
 		ch <- b.desc
 	}
+	for _, c := range clusterNumbers {
+		ch <- c.desc
+	}
 	for _, d := range []*prometheus.Desc{
 		jobQueued, jobRunning, jobPaused, jobStale, jobSuccess, jobEnded, jobRows, jobBad, jobBytes, jobFiles, jobSeconds,
-		topicEnd, topicStart, groupAt, groupLag, groupMember, brokerCount,
+		topicEnd, topicStart, groupAt, groupLag, groupMember, brokerCount, followerLag,
 	} {
 		ch <- d
 	}
@@ -120,6 +123,9 @@ func (n *numbers) Collect(ch chan<- prometheus.Metric) {
 		for _, b := range brokerNumbers {
 			ch <- prometheus.MustNewConstMetric(b.desc, b.kind, float64(b.read(m)))
 		}
+	}
+	if n.s.Place != nil {
+		collectPlace(ch, n.s.Place())
 	}
 	if n.s.Jobs != nil {
 		for _, j := range n.s.Jobs.Stats() {
