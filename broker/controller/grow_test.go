@@ -2,9 +2,12 @@ package controller
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"sawlog/offsets"
 )
 
 // voters waits until as many nodes vote as are wanted.
@@ -47,5 +50,63 @@ func TestGrow(t *testing.T) {
 				t.Errorf("node %d: %s", n.id, describe(n.Image()))
 			}
 		}
+	})
+}
+
+// TestVoterReplaced: the vote of a node that is away for long is given to
+// another; a node that is unregistered leaves the quorum, and one that was away
+// for a short time keeps its vote.
+func TestVoterReplaced(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		net, nodes := clusterOf(t, 1)
+		nodes[0].change = func(c *Config) { c.Defaults = map[string]string{voterReplacementKey: "5000"} }
+		defer func() { stopAll(nodes) }()
+		for id := range offsets.BrokerID(3) {
+			n := newMember(t, net, id+2)
+			n.join, n.change = []string{nodes[0].addr}, nodes[0].change
+			nodes = append(nodes, n)
+			n.start()
+			nodes[0].voters([]int{1, 3, 3}[id])
+		}
+		nodes[0].inService(1, 2, 3, 4)
+		votes := func() (ids []offsets.BrokerID) {
+			q, err := nodes[0].Quorum()
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, m := range q.Voters {
+				ids = append(ids, m.ID)
+			}
+			slices.Sort(ids)
+			return ids
+		}
+		// The founder was started without the setting, which counts where the active controller is.
+		nodes[0].stop()
+		nodes[0].start()
+		nodes[0].inService(1, 2, 3, 4)
+		nodes[1].kill()
+		time.Sleep(3 * time.Second)
+		nodes[1].start()
+		nodes[0].inService(1, 2, 3, 4)
+		time.Sleep(5 * time.Second)
+		if got := votes(); !slices.Equal(got, []offsets.BrokerID{1, 2, 3}) {
+			t.Errorf("after a short absence %v vote", got)
+		}
+		nodes[1].kill()
+		time.Sleep(10 * time.Second)
+		if got := votes(); !slices.Equal(got, []offsets.BrokerID{1, 3, 4}) {
+			t.Errorf("after a long absence %v vote", got)
+		}
+		gone := nodes[1]
+		nodes = slices.Delete(nodes, 1, 2)
+		if err := nodes[0].UnregisterBroker(t.Context(), gone.id); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(3 * time.Second)
+		q, err := nodes[0].Quorum()
+		if err != nil || len(q.Voters) != 3 || len(q.Observers) != 0 {
+			t.Errorf("%+v, %v", q, err)
+		}
+		equalImages(t, nodes)
 	})
 }
