@@ -3,6 +3,7 @@
 package chaos
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -48,7 +49,7 @@ func metadata(addr string, topics ...string) (*kmsg.MetadataResponse, error) {
 // anyone asks running nodes, from one drawn by turn, until one answers well.
 func (c *cluster) anyone(limit time.Duration, fn func(n *node) error) error {
 	return await(limit, func() error {
-		errs := []error{errors.New("no node runs")}
+		var errs []error
 		for _, n := range c.running() {
 			err := fn(n)
 			if err == nil {
@@ -56,7 +57,7 @@ func (c *cluster) anyone(limit time.Duration, fn func(n *node) error) error {
 			}
 			errs = append(errs, fmt.Errorf("node %d: %w", n.id, err))
 		}
-		return errors.Join(errs...)
+		return cmp.Or(errors.Join(errs...), errors.New("no node runs"))
 	})
 }
 

@@ -26,8 +26,9 @@ type loads struct {
 	out     string
 	log     string
 
-	committed int // runs that committed something
-	retried   int // runs that said "try again", or took too long
+	covered   bool // the last run found nothing left to load
+	committed int  // runs that committed something
+	retried   int  // runs that said "try again", or took too long
 }
 
 // newLoads writes the job file.
@@ -67,6 +68,7 @@ func (l *loads) once(ctx context.Context) (again bool, err error) {
 		if err := json.Unmarshal([]byte(text.String()), &result); err != nil {
 			return false, fmt.Errorf("sawlog run printed %q: %w", text.String(), err)
 		}
+		l.covered = result.Status == "covered"
 		if result.Status == "committed" {
 			l.committed++
 		}
@@ -76,6 +78,20 @@ func (l *loads) once(ctx context.Context) (again bool, err error) {
 		return true, err
 	}
 	return false, fmt.Errorf("sawlog run: %w: %s", err, said.String())
+}
+
+// toTheEnd carries the job out until nothing is left. A run that takes up the
+// plan of one that was killed goes only as far as that one had meant to.
+func (l *loads) toTheEnd() error {
+	return await(2*loadLimit, func() error {
+		if _, err := l.once(context.Background()); err != nil {
+			return err
+		}
+		if !l.covered {
+			return errors.New("there is more to load")
+		}
+		return nil
+	})
 }
 
 // keep runs the job until ctx ends; what it may not say is a complaint.
