@@ -115,3 +115,29 @@ func TestSharing(t *testing.T) {
 		t.Errorf("%.0f allocations for one topic beside 2,000", n)
 	}
 }
+
+// BenchmarkChangeISRs decides on the ISRs of a third of a large topic at once,
+// as a leader asks for them when a follower dies.
+func BenchmarkChangeISRs(b *testing.B) {
+	w := newWorld()
+	w.join(b, 3)
+	if err := w.create(NewTopic{Name: "t", Partitions: 9000, ReplicationFactor: 3}); err != nil {
+		b.Fatal(err)
+	}
+	t := w.topic(b, "t")
+	var changes []ISRChange
+	for i := range t.Partitions {
+		p := &t.Partitions[i]
+		if p.Leader != 1 {
+			continue
+		}
+		br, _ := w.image.Broker(1)
+		changes = append(changes, ISRChange{Topic: t.ID, Partition: p.Index, Broker: 1, BrokerEpoch: br.Epoch, LeaderEpoch: p.Epoch, PartitionEpoch: p.PartitionEpoch, ISR: []Member{{1, br.Epoch}}})
+	}
+	b.ReportMetric(float64(len(changes)), "changes")
+	for b.Loop() {
+		if _, a, err := (changeISRsAsk{changes}).decide(w.image, w.settings); err != nil || a.refusal(0) != nil {
+			b.Fatal(err, a.refusal(0))
+		}
+	}
+}

@@ -151,17 +151,19 @@ func (nodeIDAsk) decide(im *Image, _ settings) (decision, answer, error) {
 func decideEach(im *Image, n int, decide func(im *Image, i int) (decision, error)) (decision, answer, error) {
 	a := answer{refusals: make([]error, n)}
 	var all decision
+	next := *im
+	f := &fold{im: &next} // one for all, so that a topic is copied once
 	for i := range n {
-		d, err := decide(im, i)
-		if err != nil || len(d.records) == 0 {
-			a.refusals[i] = err
+		d, err := decide(&next, i)
+		a.refusals[i] = err
+		if err != nil {
 			continue
 		}
-		next, err := im.apply(im.Index+1, d.records)
-		if err != nil {
-			return decision{}, answer{}, fmt.Errorf("item %d: %w", i, err)
+		for _, r := range d.records {
+			if err := r.fold(f); err != nil {
+				return decision{}, answer{}, fmt.Errorf("item %d: %w", i, err)
+			}
 		}
-		next.Index, im = im.Index, next
 		all.records = append(all.records, d.records...)
 	}
 	return all, a, nil
