@@ -219,9 +219,12 @@ func (w *world) heal() error {
 			m := w.soup[0]
 			w.soup = w.soup[1:]
 			w.receive(m, 4)
+			if err := w.check(); err != nil {
+				return fmt.Errorf("while healing: %w", err)
+			}
 		}
-		if err := w.check(); err != nil {
-			return fmt.Errorf("while healing: %w", err)
+		if w.well() == nil {
+			return nil
 		}
 	}
 	return w.well()
@@ -233,12 +236,15 @@ func (w *world) well() error {
 		return fmt.Errorf("healed, but without a leader: %v", partitionText(p))
 	}
 	l := w.node(p.Leader)
-	if !l.state.Leads() || !l.state.Trusted() || l.state.HighWatermark() != l.log.end() {
+	if !l.up || l.state == nil || !l.state.Leads() || !l.state.Trusted() || l.state.HighWatermark() != l.log.end() {
 		return fmt.Errorf("healed, but leader %s isn't all committed", l.describe())
+	}
+	if p.Reassigning() {
+		return fmt.Errorf("healed, but still being reassigned: %v", partitionText(p))
 	}
 	for _, id := range p.Replicas {
 		n := w.node(id)
-		if !slices.Contains(p.ISR, id) || n.log.end() != l.log.end() || n.state.HighWatermark() != l.log.end() {
+		if n.state == nil || !slices.Contains(p.ISR, id) || n.log.end() != l.log.end() || n.state.HighWatermark() != l.log.end() {
 			return fmt.Errorf("healed, but %s is behind in %v", n.describe(), partitionText(p))
 		}
 	}
@@ -246,5 +252,6 @@ func (w *world) well() error {
 }
 
 func partitionText(p *controller.Partition) string {
-	return fmt.Sprintf("leader %d epoch %d.%d replicas %v isr %v elr %v recovering %v", p.Leader, p.Epoch, p.PartitionEpoch, p.Replicas, p.ISR, p.ELR, p.Recovering)
+	return fmt.Sprintf("leader %d epoch %d.%d replicas %v isr %v elr %v adding %v removing %v recovering %v",
+		p.Leader, p.Epoch, p.PartitionEpoch, p.Replicas, p.ISR, p.ELR, p.Adding, p.Removing, p.Recovering)
 }

@@ -58,7 +58,7 @@ var actions = []action{
 	{"retain", 5, (*world).retain},
 	{"min isr", 1, (*world).alterMinISR},
 	{"prefer", 1, (*world).prefer},
-	{"reassign", 1, (*world).reassign},
+	{"reassign", 2, (*world).reassign},
 }
 
 // drawWeights makes each trace a world of its own: some faults are missing in
@@ -203,7 +203,9 @@ func (w *world) receive(m *message, how int) {
 		if m.reply.outcome == replica.Granted && m.reply.seen > n.seen {
 			n.learn(w, m.reply.seen)
 		}
-		n.state.Answered(m.as, m.reply.outcome)
+		if n.state != nil {
+			n.state.Answered(m.as, m.reply.outcome)
+		}
 	}
 }
 
@@ -396,7 +398,9 @@ func (w *world) survives(n *node) bool {
 			dirty++
 		}
 	}
-	return dirty < w.latest().minISR && slices.ContainsFunc(w.candidates(), func(id offsets.BrokerID) bool {
+	// A reassignment may end with no more than its target.
+	p := w.latest().partition
+	return dirty < min(w.latest().minISR, len(p.Replicas)-len(p.Removing)) && slices.ContainsFunc(w.candidates(), func(id offsets.BrokerID) bool {
 		return id != n.id && !w.node(id).dirty
 	})
 }
@@ -524,6 +528,21 @@ func (w *world) prefer(step) {
 	_ = w.model.ElectLeader(controller.Preferred, partition)
 }
 
-func (w *world) reassign(step) {}
+// reassign asks for other replicas, or takes that back. While somebody is dirty
+// the replicas that go might be the only whole ones.
+func (w *world) reassign(s step) {
+	if slices.ContainsFunc(w.nodes, func(n *node) bool { return n.dirty }) {
+		return
+	}
+	r := controller.Reassignment{Topic: topicName}
+	if s.b%4 > 0 {
+		for i := range 1 + s.c%min(4, len(w.nodes)) {
+			r.Replicas = append(r.Replicas, offsets.BrokerID(1+(s.a+i*(1+s.b%2))%len(w.nodes)))
+		}
+	}
+	if err := w.model.Reassign(r); err == nil {
+		w.events["reassignment"]++
+	}
+}
 
 func (s step) String() string { return fmt.Sprintf("%s %d %d %d", actions[s.kind].name, s.a, s.b, s.c) }

@@ -178,7 +178,7 @@ func (w *world) decided() {
 		}
 	}
 	w.moments = append(w.moments, moment{im, p, w.model.MinISR(t, p)})
-	w.log("  decided %d: leader %d epoch %d.%d replicas %v isr %v elr %v min %d", len(w.moments)-1, p.Leader, p.Epoch, p.PartitionEpoch, p.Replicas, p.ISR, p.ELR, w.latest().minISR)
+	w.log("  decided %d: %s min %d", len(w.moments)-1, partitionText(p), w.latest().minISR)
 }
 
 // candidates are those who may be elected cleanly.
