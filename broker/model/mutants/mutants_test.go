@@ -43,6 +43,7 @@ var (
 	model   = harness{"./broker/model", "TestRandomTraces", true}
 	group   = harness{"./broker/group", "TestOffsetsNeverGoBack", false}
 	crashes = harness{"./broker/log", "Crash|Kill|Torn|Recover|Flush|Producer", false}
+	scripts = harness{"./broker/replica", "TestScripts", false}
 	disk    = harness{"./broker", "TestUnknownFoldersAreSetAside", false}
 )
 
@@ -106,7 +107,7 @@ var mutants = []mutant{
 	},
 	{
 		"N1", "R7: what can't be compared with the leader's log counts", "broker/replica/state_leader.go",
-		"f.At < s.logStart || f.At == s.logStart && f.Start < f.At", "f.At < s.logStart", model,
+		"f.At < s.logStart || f.At == s.logStart && f.Start < f.At", "f.At < s.logStart", scripts,
 	},
 	{
 		"N2", "I4: an ask whose answer was lost is forgotten", "broker/replica/state_isr.go",
