@@ -3,6 +3,7 @@ package controller
 import (
 	"fmt"
 	"slices"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -107,6 +108,69 @@ func TestVoterReplaced(t *testing.T) {
 		if err != nil || len(q.Voters) != 3 || len(q.Observers) != 0 {
 			t.Errorf("%+v, %v", q, err)
 		}
+		equalImages(t, nodes)
+	})
+}
+
+// TestSnapshotsTravel: nodes that join, or were away, after the log was cut get
+// the metadata as a snapshot, and go on from it after a restart.
+func TestSnapshotsTravel(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		net, nodes := clusterOf(t, 1)
+		defer func() { stopAll(nodes) }()
+		cut := func(n *member) {
+			t.Helper()
+			for range trailingLogs + 100 {
+				if _, _, err := n.ProducerIDs(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := n.raft.Snapshot().Error(); err != nil {
+				t.Fatal(err)
+			}
+			if first, err := n.entries.FirstIndex(); err != nil || first == 1 {
+				t.Fatalf("the log begins at %d, %v", first, err)
+			}
+		}
+		create(t, nodes[0].Controller, "orders", 3)
+		cut(nodes[0])
+		for id := range offsets.BrokerID(2) {
+			n := newMember(t, net, id+2)
+			n.join = []string{nodes[0].addr}
+			nodes = append(nodes, n)
+			n.start()
+		}
+		nodes[0].voters(3)
+		equalImages(t, nodes)
+		away := others(nodes, leaderOf(t, nodes))[0]
+		var told []uint64
+		for _, stop := range []func(){away.stop, away.kill, func() { net.isolate(away.addr) }} {
+			stop()
+			cut(leaderOf(t, others(nodes, away)))
+			if away.Controller == nil {
+				away.change = func(c *Config) {
+					c.OnChange = func(old, next *Image) { told = append(told, old.Index, next.Index) }
+				}
+				away.start()
+			} else {
+				net.heal(away.addr)
+			}
+			away.inService(1, 2, 3)
+			equalImages(t, nodes)
+		}
+		for i := 2; i < len(told); i += 2 {
+			if told[i] != told[i-1] && told[i] != 0 {
+				t.Fatalf("entry %d is told after %d", told[i+1], told[i-1])
+			}
+		}
+		for _, n := range nodes {
+			n.kill()
+		}
+		var all sync.WaitGroup
+		for _, n := range nodes {
+			all.Go(n.start)
+		}
+		all.Wait()
 		equalImages(t, nodes)
 	})
 }

@@ -208,6 +208,9 @@ func (k *snapshotSink) Close() error {
 		return errSinkEnded
 	}
 	k.ended = true
+	if _, err := decodeImage(k.body.Bytes()); err != nil {
+		return fmt.Errorf("snapshot %s, which is not kept: %w", k.meta.ID, err) // it may come from another node
+	}
 	k.meta.Size = int64(k.body.Len())
 	file := path.Join(k.store.dir, k.meta.ID)
 	if err := vfs.Replace(k.store.fs, file, encodeSnapshot(k.meta, k.body.Bytes())); err != nil {
