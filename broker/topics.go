@@ -316,18 +316,20 @@ func (b *Broker) dropTopic(meta *controller.Topic) {
 	b.topics.remove(t)
 	b.unhost(meta.Name)
 	var gone []replica.Following
+	var logs []*log.Log
 	for _, p := range t.partitions {
 		if p == nil {
 			continue
 		}
 		p.Gone()
 		gone = append(gone, replica.Following{Partition: p, Leader: offsets.NoBroker})
-		if err := b.disk.Delete(p.Log()); err != nil {
-			b.fail(fmt.Errorf("delete %s: %w", p.Log().TopicPartition(), err))
-			return
-		}
+		logs = append(logs, p.Log())
 	}
 	b.fetchers.Set(gone)
+	if err := b.disk.Delete(logs...); err != nil {
+		b.fail(fmt.Errorf("delete topic %s: %w", meta.Name, err))
+		return
+	}
 	if !meta.Internal {
 		b.topicDeleted(meta.Name)
 	}

@@ -30,6 +30,7 @@ type Disk struct {
 	flusher *flusher
 	cleaned *cleanPoints
 	cleaner *cleaner
+	remover remover
 
 	previous running // how the run before this one ended
 	firstRun bool
@@ -272,26 +273,36 @@ func (d *Disk) Create(tp offsets.TopicPartition, id offsets.TopicID, c Config) (
 	return l, nil
 }
 
-// Delete removes a log and its folder. Regions in flight stay readable.
-func (d *Disk) Delete(l *Log) error {
-	folder, err := d.forget(l, deleteSuffix)
-	if err != nil {
-		return err
+// Delete removes logs: at once for all who look, for good when it returns, and
+// in the background from the disk. Regions in flight stay readable.
+func (d *Disk) Delete(logs ...*Log) error {
+	var folders []string
+	var errs []error
+	for _, l := range logs {
+		folder, err := d.forget(l, deleteSuffix)
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		folders = append(folders, folder)
 	}
-	if err := d.fs.RemoveAll(path.Join(d.dir, folder)); err != nil {
-		return fmt.Errorf("delete %s: %w", l.tp, err)
+	if len(folders) > 0 {
+		errs = append(errs, d.fs.SyncDir(d.dir))
+		d.remover.soon(d, folders)
 	}
-	return nil
+	return errors.Join(errs...)
 }
 
 // Stray puts the folder of a log aside that the metadata does not know; Tick
 // deletes it after StrayDelay.
 func (d *Disk) Stray(l *Log) error {
-	_, err := d.forget(l, straySuffix)
-	return err
+	if _, err := d.forget(l, straySuffix); err != nil {
+		return err
+	}
+	return d.fs.SyncDir(d.dir)
 }
 
-// forget closes a log and renames its folder.
+// forget closes a log and renames its folder; the caller syncs the directory.
 func (d *Disk) forget(l *Log, suffix string) (folder string, err error) {
 	l.flushMu.Lock()
 	l.mu.Lock()
@@ -314,7 +325,7 @@ func (d *Disk) forget(l *Log, suffix string) (folder string, err error) {
 	if err := d.fs.Rename(l.path, path.Join(d.dir, folder)); err != nil {
 		return "", l.wrap("put aside", err)
 	}
-	return folder, d.fs.SyncDir(d.dir)
+	return folder, nil
 }
 
 // aside renames a folder that is no log.
@@ -381,6 +392,7 @@ func (d *Disk) fail(err error) {
 func (d *Disk) Close() error {
 	d.cleaner.close()
 	d.flusher.close()
+	d.remover.close()
 	err := closeAll(d.Logs())
 	if err == nil && !d.failed.Load() {
 		err = d.checkpoint()
