@@ -9,6 +9,10 @@ type Config struct {
 	ClientID string        `json:"client_id"` // empty = "sawlog-batch/" and the process id
 	Timeout  time.Duration `json:"timeout"`   // nanoseconds a request may take; 0 = 30 s
 
+	// Rack is where this client is: replicas there are read from rather than
+	// leaders elsewhere (KIP-392). Empty = leaders.
+	Rack string `json:"rack,omitempty"`
+
 	TLS      bool   `json:"tls,omitempty"`
 	CAFile   string `json:"ca_file,omitempty"`   // PEM; empty = the system's
 	CertFile string `json:"cert_file,omitempty"` // PEM, for mutual TLS

@@ -51,6 +51,20 @@ func (e *ShortError) Error() string {
 	return fmt.Sprintf("%s: offset %d is beyond the end of the log, %d", e.TopicPartition, e.Asked, e.LogEnd)
 }
 
+// CutError says that the log was cut off below an offset that was read: a
+// replica that lacked records was made the leader, and what was read from there
+// on is not in the log any more.
+type CutError struct {
+	offsets.TopicPartition
+	At    offsets.Offset // read up to here
+	Epoch offsets.Epoch  // of the last record read
+	End   offsets.Offset // where the leader's log leaves what was read, at the latest
+}
+
+func (e *CutError) Error() string {
+	return fmt.Sprintf("%s: the log was cut off: offset %d was reached in leader epoch %d, which the log now leaves at offset %d", e.TopicPartition, e.At, e.Epoch, e.End)
+}
+
 // CorruptError names a batch whose bytes are damaged.
 type CorruptError struct {
 	offsets.TopicPartition

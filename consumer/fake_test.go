@@ -25,6 +25,8 @@ type fakeCluster struct {
 	leader  int32
 	epoch   int32
 	fetches int
+	// follower serves fetches, too; asked is who was asked last.
+	follower, asked int32
 	// onFetch may change an answer; n counts fetches from 1.
 	onFetch func(n int, req *kmsg.FetchRequest, p *kmsg.FetchResponseTopicPartition)
 	// down makes every request to that broker fail.
@@ -212,6 +214,7 @@ func (l *fakeLog) offsetForTime(ms int64) int64 {
 
 func (c *fakeCluster) fetch(from int32, req *kmsg.FetchRequest) kmsg.Response {
 	c.fetches++
+	c.asked = from
 	resp := kmsg.NewPtrFetchResponse()
 	t, p := req.Topics[0], req.Topics[0].Partitions[0]
 	rt := kmsg.NewFetchResponseTopic()
@@ -222,7 +225,7 @@ func (c *fakeCluster) fetch(from int32, req *kmsg.FetchRequest) kmsg.Response {
 	switch {
 	case l == nil:
 		rp.ErrorCode = kerr.UnknownTopicOrPartition.Code
-	case from != c.leader:
+	case from != c.leader && from != c.follower:
 		rp.ErrorCode = kerr.NotLeaderForPartition.Code
 	case p.CurrentLeaderEpoch >= 0 && p.CurrentLeaderEpoch < c.epoch:
 		rp.ErrorCode = kerr.FencedLeaderEpoch.Code

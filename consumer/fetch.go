@@ -37,8 +37,12 @@ type fetcher struct {
 
 	leader   Requestor
 	epoch    offsets.Epoch
-	size     int // bytes to ask for; grows for a batch that does not fit
-	damaged  int // fetches in a row that brought a damaged batch
+	last     offsets.Epoch // of the last batch that came; NoEpoch at first
+	rack     string        // "" = read from the leader
+	near     Requestor     // the replica the leader sent us to, or nil
+	farUntil time.Time     // the replica nearby failed: no other is asked for before
+	size     int           // bytes to ask for; grows for a batch that does not fit
+	damaged  int           // fetches in a row that brought a damaged batch
 	lookPast bool
 }
 
@@ -88,6 +92,9 @@ func (f *fetcher) next(ctx context.Context, at offsets.Offset) chunk {
 			continue
 		case !errors.Is(err, ErrUnavailable):
 			return chunk{at: at, err: err}
+		case f.near != nil: // it may lag or have died; the leader knows
+			f.near, f.farUntil = nil, time.Now().Add(farFor)
+			continue
 		default:
 			f.leader = nil
 		}
@@ -99,6 +106,9 @@ func (f *fetcher) next(ctx context.Context, at offsets.Offset) chunk {
 		}
 	}
 }
+
+// farFor is how long the leader is read from after a replica nearby has failed.
+const farFor = 5 * time.Second
 
 // errAgain asks for another fetch at once.
 var errAgain = errors.New("fetch again")
@@ -115,8 +125,19 @@ func (f *fetcher) fetch(ctx context.Context, at offsets.Offset) (chunk, error) {
 		return chunk{}, err
 	}
 	switch code := kerr.ErrorForCode(p.ErrorCode); {
+	case code == nil && p.DivergingEpoch.EndOffset >= 0:
+		return chunk{}, &CutError{TopicPartition: f.tp, At: at, Epoch: f.last, End: offsets.Offset(p.DivergingEpoch.EndOffset)}
+	case code == nil && f.near == nil && p.PreferredReadReplica >= 0 && len(p.RecordBatches) == 0:
+		f.near = f.c.Broker(p.PreferredReadReplica)
+		return chunk{}, errAgain
 	case code == nil:
 		return f.checked(at, p)
+	case errors.Is(code, kerr.OffsetOutOfRange) && f.near != nil:
+		return chunk{}, fmt.Errorf("%w: %s: offset %d is not at the replica nearby", ErrUnavailable, f.tp, at)
+	case errors.Is(code, kerr.OffsetOutOfRange) && f.last != offsets.NoEpoch:
+		// The epoch of what was read last may be forgotten by now.
+		f.last = offsets.NoEpoch
+		return chunk{}, errAgain
 	case errors.Is(code, kerr.OffsetOutOfRange):
 		return f.outOfRange(ctx, at)
 	case errors.Is(code, kerr.UnknownTopicOrPartition), errors.Is(code, kerr.UnknownTopicID), errors.Is(code, kerr.InconsistentTopicID):
@@ -161,11 +182,18 @@ func (f *fetcher) ask(ctx context.Context, at offsets.Offset) (*kmsg.FetchRespon
 	t.Topic, t.TopicID = f.tp.Topic, f.id
 	p := kmsg.NewFetchRequestTopicPartition()
 	p.Partition, p.FetchOffset, p.PartitionMaxBytes = f.tp.Partition, int64(at), int32(f.size)
-	p.CurrentLeaderEpoch = int32(f.epoch)
+	p.CurrentLeaderEpoch, p.LastFetchedEpoch = int32(f.epoch), int32(f.last)
 	t.Partitions = append(t.Partitions, p)
 	req.Topics = append(req.Topics, t)
 
-	got, err := f.leader.Request(ctx, req)
+	from := f.leader
+	switch {
+	case f.near != nil:
+		from, req.Rack = f.near, f.rack
+	case f.rack != "" && time.Now().After(f.farUntil):
+		req.Rack = f.rack
+	}
+	got, err := from.Request(ctx, req)
 	if err != nil {
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
@@ -215,6 +243,7 @@ func (f *fetcher) checked(at offsets.Offset, p *kmsg.FetchResponseTopicPartition
 		if b.LastOffset() >= at {
 			from = min(from, to-len(rest))
 			ch.upTo = min(b.LastOffset()+1, f.end)
+			f.last = b.Epoch()
 		}
 		rest = tail
 		if b.LastOffset() >= at {

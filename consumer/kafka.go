@@ -30,8 +30,12 @@ const defaultTimeout = 30 * time.Second
 type KafkaCluster struct {
 	client  *kgo.Client
 	brokers string
+	rack    string
 	timeout time.Duration
 }
+
+// Rack is where this client is.
+func (k *KafkaCluster) Rack() string { return k.rack }
 
 // Dial connects to a cluster and returns once a broker has answered, or with
 // ErrUnavailable naming the addresses when none did within the timeout.
@@ -65,7 +69,7 @@ func Dial(ctx context.Context, c Config) (*KafkaCluster, error) {
 	if err != nil {
 		return nil, fmt.Errorf("brokers %s: %w", strings.Join(c.Brokers, ","), err)
 	}
-	k := &KafkaCluster{client: client, brokers: strings.Join(c.Brokers, ","), timeout: timeout}
+	k := &KafkaCluster{client: client, brokers: strings.Join(c.Brokers, ","), rack: c.Rack, timeout: timeout}
 	req := kmsg.NewPtrMetadataRequest()
 	req.Topics = []kmsg.MetadataRequestTopic{}
 	if _, err := k.Request(ctx, req); err != nil {

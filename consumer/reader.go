@@ -90,7 +90,10 @@ func NewReader(c Cluster, tp offsets.TopicPartition, id offsets.TopicID, r offse
 	o = o.withDefaults()
 	rd := &Reader{
 		tp: tp, end: r.End, opts: o, pos: r.Start, dropped: map[int64]bool{},
-		fetch: fetcher{c: c, tp: tp, id: id, end: r.End, opts: o, size: o.FetchBytes},
+		fetch: fetcher{c: c, tp: tp, id: id, end: r.End, opts: o, size: o.FetchBytes, last: offsets.NoEpoch},
+	}
+	if c, ok := c.(interface{ Rack() string }); ok {
+		rd.fetch.rack = c.Rack()
 	}
 	rd.it.MaxDecompressed = o.MaxDecompressed
 	rd.chunk.upTo = r.Start

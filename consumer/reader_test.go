@@ -270,6 +270,104 @@ func TestReaderFollowsTheLeader(t *testing.T) {
 	})
 }
 
+// TestReaderSurvivesFailovers: every kind of refusal that a cluster gives while
+// leaders move, in the middle of a range, and connections that break: each
+// record comes once, in order.
+func TestReaderSurvivesFailovers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, log := newFake("delete")
+		for i := range 40 {
+			log.add(records(t, 10, record.None), offsets.Offset(10*i))
+		}
+		codes := []int16{
+			kerr.NotLeaderForPartition.Code, kerr.FencedLeaderEpoch.Code, kerr.UnknownLeaderEpoch.Code, kerr.OffsetNotAvailable.Code,
+			kerr.LeaderNotAvailable.Code, kerr.ReplicaNotAvailable.Code, kerr.KafkaStorageError.Code, kerr.UnknownTopicOrPartition.Code,
+		}
+		c.onFetch = func(n int, _ *kmsg.FetchRequest, p *kmsg.FetchResponseTopicPartition) {
+			switch {
+			case n%3 == 0:
+				p.ErrorCode, p.RecordBatches = codes[n/3%len(codes)], nil
+			case n%7 == 0: // the leader dies, another one is elected a second later
+				c.down[c.leader] = true
+				time.AfterFunc(time.Second, func() {
+					c.mu.Lock()
+					defer c.mu.Unlock()
+					c.down = map[int32]bool{}
+					c.leader, c.epoch = c.leader%3+1, c.epoch+1
+				})
+			}
+		}
+		got, counts, err := drain(t, c, rng(5, 395), Options{FetchBytes: 1})
+		if err != nil || !slices.Equal(got, span(5, 395)) || counts.Data != 390 {
+			t.Errorf("%d offsets, counts %+v: %v", len(got), counts, err)
+		}
+		if c.epoch < 5 {
+			t.Errorf("only %d elections", c.epoch-3)
+		}
+	})
+}
+
+// TestReaderCutLog: a log that was cut off below what was read is told by the
+// epoch of what was read, before anything of the other log is served.
+func TestReaderCutLog(t *testing.T) {
+	c, log := newFake("delete")
+	for i := range 4 {
+		log.add(records(t, 10, record.None), offsets.Offset(10*i))
+	}
+	c.onFetch = func(n int, req *kmsg.FetchRequest, p *kmsg.FetchResponseTopicPartition) {
+		if last := req.Topics[0].Partitions[0].LastFetchedEpoch; last != map[bool]int32{true: -1, false: 3}[n == 1] {
+			t.Errorf("fetch %d names epoch %d as the last one read", n, last)
+		}
+		if n == 3 {
+			p.RecordBatches, p.DivergingEpoch.Epoch, p.DivergingEpoch.EndOffset = nil, 3, 15
+		}
+	}
+	got, _, err := drain(t, c, rng(0, 40), Options{FetchBytes: 1})
+	var cut *CutError
+	if !errors.As(err, &cut) || cut.At != 20 || cut.Epoch != 3 || cut.End != 15 || !slices.Equal(got, span(0, 20)) {
+		t.Errorf("after %d records: %v", len(got), err)
+	}
+}
+
+// rackedCluster is a cluster of which the client knows its rack.
+type rackedCluster struct{ *fakeCluster }
+
+func (rackedCluster) Rack() string { return "r" }
+
+// TestReaderNearReplica: the leader sends the reader to a replica nearby; when
+// that one fails, the leader is read from again, and asked for another later.
+func TestReaderNearReplica(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, log := newFake("delete")
+		for i := range 30 {
+			log.add(records(t, 10, record.None), offsets.Offset(10*i))
+		}
+		near, far := 0, 0
+		c.follower = 3
+		c.onFetch = func(n int, req *kmsg.FetchRequest, p *kmsg.FetchResponseTopicPartition) {
+			switch {
+			case c.asked == 3 && near == 5:
+				p.ErrorCode, p.RecordBatches = kerr.OffsetOutOfRange.Code, nil
+				near++
+			case c.asked == 3:
+				near++
+			case req.Rack == "r":
+				p.RecordBatches, p.PreferredReadReplica = nil, 3
+			default:
+				far++
+				time.Sleep(time.Second)
+			}
+		}
+		got, _, err := drain(t, rackedCluster{c}, rng(0, 300), Options{FetchBytes: 1})
+		if err != nil || !slices.Equal(got, span(0, 300)) {
+			t.Errorf("%d offsets: %v", len(got), err)
+		}
+		if far < 4 || far > 6 || near < 20 {
+			t.Errorf("%d fetches from the replica nearby, %d from the leader", near, far)
+		}
+	})
+}
+
 func TestReaderGivesUpOnADeadLeader(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, log := newFake("delete")

@@ -80,6 +80,7 @@ func coded(err error, other int) error {
 		gap      *consumer.GapError
 		hole     *consumer.HoleError
 		short    *consumer.ShortError
+		cut      *consumer.CutError
 		corrupt  *consumer.CorruptError
 		oversize *consumer.OversizeError
 		stored   *sink.Error
@@ -90,7 +91,7 @@ func coded(err error, other int) error {
 		e.Code, e.Hint = ExitMismatch, "go on without them with --accept-gap REASON, which the ledger keeps"
 	case errors.As(err, &corrupt) && errors.Is(err, consumer.ErrTooLarge), errors.As(err, &oversize):
 		e.Code, e.Hint = ExitConflict, "give more --memory, or run fewer tasks at a time with --parallelism"
-	case errors.As(err, &hole), errors.As(err, &short), errors.As(err, &corrupt):
+	case errors.As(err, &hole), errors.As(err, &short), errors.As(err, &cut), errors.As(err, &corrupt):
 		e.Code = ExitMismatch
 	case errors.Is(err, consumer.ErrUnknownTopic):
 		e.Code = ExitNotFound

@@ -15,12 +15,17 @@ import (
 // for the tasks, which are children of it.
 type runner struct {
 	brokers func() []string // of the server's own cluster, itself first
+	rack    string          // of the server: tasks read from replicas in it
 	log     *slog.Logger
 	timeout time.Duration
 }
 
 func (r *runner) source(s *jobs.Spec) consumer.Config {
-	return sourceOf(s.Source, r.brokers(), r.timeout)
+	c := sourceOf(s.Source, r.brokers(), r.timeout)
+	if len(s.Source.Brokers) == 0 {
+		c.Rack = r.rack
+	}
+	return c
 }
 
 // Topics lists the topics a job's pattern matches.
