@@ -69,7 +69,7 @@ func (s *server) start(ctx context.Context, c *config.Config) error {
 		}
 		return portError("listen", c.Listen, err)
 	}
-	s.runner = &runner{brokers: s.broker.Seeds, log: s.log, timeout: 30 * time.Second}
+	s.runner = &runner{brokers: s.broker.Seeds, rack: c.Rack, log: s.log, timeout: 30 * time.Second}
 	s.cluster = api.OverKafka(consumer.Config{Brokers: []string{s.broker.Addr()}, ClientID: "sawlog-api", Timeout: 10 * time.Second})
 	s.forward = newForward(func() broker.JournalLeader { return s.broker.JournalLeader(jobsTopic) })
 	if err := s.schedule(ctx); err != nil {
