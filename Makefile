@@ -12,18 +12,22 @@ TOOL_deadcode    = golang.org/x/tools/cmd/deadcode@v0.52.0
 
 # The suites of foreign clients and of whole clusters run by themselves: they
 # need what they test with, and the time.
-OURS = $$(go list $(1) | grep -vE '/broker/(compat|chaos)')
+OURS = $$(go list $(1) | grep -vE '/broker/(compat|chaos|model/mutants)')
 
 # Packages with goroutines worth racing; the race detector needs a C compiler.
 RACED := ./offsets/... ./broker/... ./consumer/... ./jobs/... ./loader/sink/... ./cmd/sawlog/api/...
 CC_FOUND := $(shell command -v gcc || command -v cc || command -v clang)
 
 FUZZTIME ?= 20s
+RUNS ?= 5
+ROUNDS ?= 30
+CUTS ?= 20
+SEEDS ?= 50
 
 # No cgo anywhere but for the race detector; builds and tests share one cache.
 export CGO_ENABLED = 0
 
-.PHONY: build run test race check fmt vet lint crash fuzz compat bench bench-peers clean FORCE
+.PHONY: build run test race check fmt vet lint crash fuzz compat chaos failover mutants bench bench-peers clean FORCE
 
 # tested runs the tests of packages, says what failed and what was skipped.
 define tested
@@ -96,6 +100,22 @@ fuzz:
 # SAWLOG_COMPAT_RECORDS=500000 is the long way.
 compat: bin/sawlog
 	$(call tested,-p 1 ./broker/compat/...,_test.go:[0-9]+: .*(passed|compared|steps as expected|excluded)|)
+
+# Clusters of real processes under kill, stop, cut-off networks and sick disks
+# while clients work; results add up in bin/chaos/results.jsonl. Network
+# namespaces and loop devices need root; without them a run does without the
+# faults they bring, and says so.
+chaos: bin/sawlog
+	go test -count=1 -timeout 24h -v -run 'TestChaos$$' ./broker/chaos -runs $(RUNS)
+
+# How long 10,000 partitions take to find new leaders, and what power cuts take.
+failover: bin/sawlog
+	go test -count=1 -timeout 4h -v -run TestFailover ./broker/chaos -rounds $(ROUNDS)
+	go test -count=1 -timeout 4h -v -run TestPowerLoss ./broker/chaos -cuts $(CUTS)
+
+# Faults put into the replication rules on purpose: the model must find each.
+mutants:
+	go test -count=1 -timeout 2h -v ./broker/model/mutants -seeds $(SEEDS)
 
 # Paired runs against Apache Kafka on this machine; takes about 20 minutes.
 bench-peers: bin/sawlog
