@@ -184,6 +184,7 @@ func (b *Broker) openDisk() error {
 	disk, err := log.OpenDisk(b.config.FS, b.config.Dir, log.DiskConfig{
 		Logger:              b.config.Logger,
 		MaxOpenFiles:        b.config.MaxOpenFiles,
+		BootID:              b.config.BootID,
 		BallastBytes:        ballastBytes,
 		Hold:                b.hold,
 		Committed:           b.committed,

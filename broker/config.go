@@ -35,6 +35,7 @@ type Config struct {
 	Join          []string // peer addresses of the cluster to join, while the data directory is empty
 	ClusterKey    []byte   // secret of the cluster; needed when Peer is not loopback
 	HTTP          string   // host:port of this node's API, told to the others; may be ""
+	BootID        string   // of the machine, the kernel's; tests that cut power have their own
 	// Insecure allows a listener that others can reach, though neither
 	// authentication nor encryption is there yet.
 	Insecure bool
