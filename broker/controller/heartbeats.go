@@ -163,6 +163,7 @@ func (c *Controller) lookAtBrokers() {
 	fresh := h.term != term
 	if fresh {
 		h.term, h.sessions = term, newSessions(c.sessionTimeout(), h.now())
+		c.blameFormer(im)
 	}
 	h.sessions.timeout = c.sessionTimeout()
 	changes := h.sessions.due(h.now(), im)
@@ -188,6 +189,19 @@ func (c *Controller) lookAtBrokers() {
 			c.logger.Info("a broker's service changes", "broker", change.ID, "fenced", change.Fenced, "shuttingDown", change.ShuttingDown)
 		}
 	})
+}
+
+// blameFormer counts the silence that made this node the active controller on
+// the session of the node that was it before. The lock is held.
+func (c *Controller) blameFormer(im *Image) {
+	h := &c.beats
+	m, ok := parseServerID(c.leaders.replaced(c.self.ID))
+	b, known := im.Broker(m.ID)
+	last := c.raft.LastContact()
+	if !ok || !known || last.IsZero() {
+		return
+	}
+	h.sessions.silent(b, h.now()-time.Since(last).Milliseconds(), h.now(), im)
 }
 
 // closedBy is told that the connection of calls of a node has ended. A node that

@@ -13,8 +13,10 @@ type leaders struct {
 	observer *raft.Observer
 	seen     chan raft.Observation
 
-	mu   sync.Mutex
-	next chan struct{} // closed at the next change
+	mu      sync.Mutex
+	next    chan struct{} // closed at the next change
+	current raft.ServerID // the last that led
+	before  raft.ServerID // and who led before it; "" = nobody else
 }
 
 func newLeaders(logger *slog.Logger) *leaders {
@@ -51,9 +53,11 @@ func (l *leaders) watch(closing <-chan struct{}) {
 			case raft.ResumedHeartbeatObservation:
 				l.logger.Info("a node answers the active controller again", "node", o.PeerID)
 				delete(silent, o.PeerID)
-			default:
+			case raft.LeaderObservation:
 				clear(silent)
-				l.tell()
+				l.tell(o.LeaderID)
+			default:
+				l.tell("")
 			}
 		case <-closing:
 			return
@@ -61,9 +65,27 @@ func (l *leaders) watch(closing <-chan struct{}) {
 	}
 }
 
-func (l *leaders) tell() {
+func (l *leaders) tell(leader raft.ServerID) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if leader != "" {
+		l.before = ""
+		if l.current != leader {
+			l.before = l.current
+		}
+		l.current = leader
+	}
 	close(l.next)
 	l.next = make(chan struct{})
+}
+
+// replaced is the node that a leader, which must be the present one, has taken
+// over from; "" = nobody, or it isn't known.
+func (l *leaders) replaced(leader raft.ServerID) raft.ServerID {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.current != leader {
+		return ""
+	}
+	return l.before
 }

@@ -30,6 +30,7 @@ var unanswered = map[string]bool{
 	"rejecting pre-vote request since we have a leader":   true,
 	"rejecting vote request since we have a leader":       true,
 	"not part of stable configuration, aborting election": true,
+	"peer has newer term, stopping replication":           true,
 	"no known peers, aborting election":                   true,
 	"heartbeat timeout reached, not part of a stable configuration or a non-voter, not triggering a leader election": true,
 }

@@ -118,6 +118,13 @@ func (s *sessions) lost(id offsets.BrokerID, epoch int64) {
 	}
 }
 
+// silent tells that a broker, the active controller's before this one, hasn't
+// been heard of for some time already. It keeps a third of its session at least.
+func (s *sessions) silent(b *Broker, since, now int64, im *Image) {
+	x := s.of(b, now, im)
+	x.heard = min(x.heard, max(since, now-s.timeout*2/3))
+}
+
 // due is what must be changed of the brokers by now: those not heard of are
 // taken out of service, those that wish it, and know that they are out, come in,
 // or begin to leave. When

@@ -122,10 +122,14 @@ func TestLeaderCutOff(t *testing.T) {
 			})
 			began := time.Now()
 			create(t, rest[0].Controller, fmt.Sprint("rest", round), 3)
-			if took := time.Since(began); took > time.Second {
-				t.Errorf("round %d: a change took %v", round, took)
+			changed := time.Since(began)
+			if changed > time.Second {
+				t.Errorf("round %d: a change took %v", round, changed)
 			}
 			rest[1].inService(idsOf(rest)...)
+			if took := time.Since(began); took > changed+400*time.Millisecond {
+				t.Errorf("round %d: out of service after %v, %v after the first change", round, took, took-changed)
+			}
 			asking.Wait()
 			cancel()
 			net.heal(old.addr)
