@@ -162,7 +162,7 @@ func (l *Log) appendReplica(b []byte, c *Config) (offsets.Offset, error) {
 			err = fmt.Errorf("%w: batch %d..%d at log end %d", record.ErrInvalid, batch.BaseOffset(), batch.LastOffset(), end)
 		}
 		if err == nil {
-			err = l.continues(batch, end)
+			err = l.continues(batch)
 		}
 		if err == nil && batch.LastOffset()-l.view.end >= math.MaxInt32 { // too far for one segment
 			if err = l.writeReplica(end, c, now); err == nil {
@@ -204,11 +204,14 @@ func (l *Log) writeReplica(end offsets.Offset, c *Config, now int64) error {
 	return nil
 }
 
-// continues tells whether a batch of the leader's may follow what is here: a
-// younger epoch than its own has written nothing.
-func (l *Log) continues(b record.Batch, end offsets.Offset) error {
+// continues tells whether a batch of the leader's may follow what is here and
+// what is about to be written: a younger epoch than its own has written nothing.
+func (l *Log) continues(b record.Batch) error {
+	if n := len(l.bufs); n > 0 && record.Batch(l.bufs[n-1]).Epoch() > b.Epoch() {
+		return fmt.Errorf("%w: a batch of epoch %d after one of epoch %d", record.ErrInvalid, b.Epoch(), record.Batch(l.bufs[n-1]).Epoch())
+	}
 	for i := len(l.epochs) - 1; i >= 0 && l.epochs[i].Epoch > b.Epoch(); i-- {
-		if l.epochs[i].Start < end {
+		if l.epochs[i].Start < l.view.end {
 			return fmt.Errorf("%w: a batch of epoch %d after epoch %d", record.ErrInvalid, b.Epoch(), l.epochs[i].Epoch)
 		}
 	}

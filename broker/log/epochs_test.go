@@ -155,7 +155,11 @@ func TestEpochsThatWroteNothingGiveWay(t *testing.T) {
 	if err := d.Assign([]Assignment{{Log: l, Epoch: 6}, {Log: l, Epoch: 7}}); err != nil {
 		t.Fatal(err)
 	}
-	if err := l.AppendReplica(stamped(10, 5)); err != nil {
+	both := append(stamped(10, 5), stamped(20, 5)...)
+	if err := l.AppendReplica(append(stamped(10, 5), stamped(20, 4)...)); !errors.Is(err, record.ErrInvalid) {
+		t.Errorf("two batches whose epochs go back: %v", err)
+	}
+	if err := l.AppendReplica(both); err != nil {
 		t.Fatal(err)
 	}
 	check := func(l *Log) {
@@ -163,14 +167,14 @@ func TestEpochsThatWroteNothingGiveWay(t *testing.T) {
 		if got := l.LastEpoch(); got != 5 {
 			t.Errorf("last epoch %d", got)
 		}
-		for asked, want := range map[offsets.Epoch]epochStart{4: {4, 10}, 5: {5, 20}, 7: {5, 20}} {
+		for asked, want := range map[offsets.Epoch]epochStart{4: {4, 10}, 5: {5, 30}, 7: {5, 30}} {
 			if epoch, end := l.EndOffsetFor(asked); epoch != want.Epoch || end != want.Start {
 				t.Errorf("epoch %d ends at %d in %d, want %v", asked, end, epoch, want)
 			}
 		}
 	}
 	check(l)
-	if err := l.AppendReplica(stamped(20, 4)); !errors.Is(err, record.ErrInvalid) {
+	if err := l.AppendReplica(stamped(30, 4)); !errors.Is(err, record.ErrInvalid) {
 		t.Errorf("an older epoch's batch after a younger one's: %v", err)
 	}
 	check(l)
