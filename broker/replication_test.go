@@ -10,7 +10,9 @@ import (
 	"math/rand/v2"
 	"net"
 	"slices"
+	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -493,5 +495,76 @@ func TestISRShrinksAndGrows(t *testing.T) {
 		h.put(1, 0, "e")
 		synctest.Wait()
 		h.same(0, 1, 2, 3)
+	})
+}
+
+func TestFollowerWaitsForRoomAndForGoodRecords(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHouse(t, 2, 1, 2)
+		h.lead(0, 1, 1, 2)
+		h.lead(1, 1, 1, 2)
+		h.put(1, 0, "before")
+		h.put(1, 1, "before")
+		full := true
+		h.rooms[2].fs.Inject(func(op vfs.Op, name string) error {
+			h.mu.Lock()
+			defer h.mu.Unlock()
+			if full && (op == vfs.OpWrite || op == vfs.OpAllocate) && strings.Contains(name, "t-0/") {
+				return syscall.ENOSPC
+			}
+			return nil
+		})
+		ticket, err := h.append(1, 0, "no room for it")
+		if err != nil {
+			t.Fatal(err)
+		}
+		h.put(1, 1, "another partition goes on")
+		time.Sleep(5 * time.Second)
+		if done, err := h.part(1, 0).Committed(ticket); done || err != nil {
+			t.Errorf("committed %v, %v", done, err)
+		}
+		h.mu.Lock()
+		full = false
+		h.mu.Unlock()
+		if err := h.committed(1, 0, ticket); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		h.same(0, 1, 2)
+		h.same(1, 1, 2)
+	})
+}
+
+func TestReadersMayAskANearerReplica(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHouse(t, 1, 1, 2, 3)
+		h.lead(0, 1, 1, 2, 3)
+		h.put(1, 0, "a")
+		synctest.Wait()
+		near := func(id offsets.BrokerID) bool { return id == 3 }
+		if got := h.part(1, 0).Nearest(0, near); got != 3 {
+			t.Errorf("nearest is %d", got)
+		}
+		h.isolate(2)
+		if _, err := h.append(1, 0, "b"); err != nil { // on 3 as well, but not committed
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		p := h.part(3, 0)
+		for _, c := range []struct {
+			at   offsets.Offset
+			any  bool
+			want error
+		}{
+			{0, true, nil}, {1, true, nil}, {2, true, replica.ErrOffsetNotAvailable}, {0, false, replica.ErrNotLeader},
+		} {
+			r, err := p.Read(replica.Ask{At: c.at, MaxBytes: 1 << 20, Epoch: offsets.NoEpoch, LastEpoch: offsets.NoEpoch, Any: c.any})
+			if !errors.Is(err, c.want) || err == nil && (r.Bytes > 0) != (c.at == 0) {
+				t.Errorf("read at %d of a follower: %d bytes, %v", c.at, r.Bytes, err)
+			}
+			for _, region := range r.Regions {
+				region.Done()
+			}
+		}
 	})
 }
