@@ -27,7 +27,16 @@ func (w *world) step(rnd *rand.Rand) error {
 		t := topics[rnd.IntN(len(topics))]
 		return t, &t.Partitions[rnd.IntN(len(t.Partitions))]
 	}
-	switch rnd.IntN(12) {
+	switch rnd.IntN(14) {
+	case 12, 13:
+		t, p := pick()
+		r := Reassignment{Topic: t.Name, Partition: p.Index}
+		if rnd.IntN(4) > 0 {
+			r.Replicas = []offsets.BrokerID{0, 1, 2, 3, 4}
+			rnd.Shuffle(5, func(i, j int) { r.Replicas[i], r.Replicas[j] = r.Replicas[j], r.Replicas[i] })
+			r.Replicas = r.Replicas[:1+rnd.IntN(4)]
+		}
+		return w.do(func(im *Image) (decision, error) { return im.reassign(w.settings, r) })
 	case 0:
 		return w.create(NewTopic{
 			Name: fmt.Sprintf("t%d.x", rnd.IntN(30)), Partitions: rnd.Int32N(6), ReplicationFactor: int16(rnd.IntN(5)),

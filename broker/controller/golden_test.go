@@ -47,6 +47,9 @@ func examples() []record {
 		&configRecord{Resource{BrokerResource, ""}, "num.partitions", nil},
 		&producerIDsRecord{Broker: 2, BrokerEpoch: 0x25, Next: 3000},
 		&nodeIDRecord{Next: 4},
+		// of a reassignment that is under way
+		&partitionRecord{topic, Partition{Index: 0, Leader: 2, Epoch: 3, PartitionEpoch: 4, Replicas: replicas, ISR: isr, Adding: []offsets.BrokerID{3}, Removing: []offsets.BrokerID{1}}},
+		&partitionChangeRecord{Topic: topic, Index: 0, PartitionEpoch: 5, Adding: &isr, Removing: &elr},
 	}
 }
 

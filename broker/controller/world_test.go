@@ -129,7 +129,8 @@ func partitionText(p *Partition) string {
 	if p.Leader != offsets.NoBroker {
 		leader = fmt.Sprint(p.Leader)
 	}
-	return fmt.Sprintf("%d leader %s epoch %d.%d replicas %v isr %v%s%s", p.Index, leader, p.Epoch, p.PartitionEpoch, p.Replicas, p.ISR,
+	return fmt.Sprintf("%d leader %s epoch %d.%d replicas %v isr %v%s%s%s%s", p.Index, leader, p.Epoch, p.PartitionEpoch, p.Replicas, p.ISR,
+		when(len(p.Adding) > 0, fmt.Sprintf(" adding %v", p.Adding)), when(len(p.Removing) > 0, fmt.Sprintf(" removing %v", p.Removing)),
 		when(len(p.ELR) > 0, fmt.Sprintf(" elr %v", p.ELR)), when(p.Recovering, " recovering"))
 }
 
