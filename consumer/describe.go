@@ -252,20 +252,38 @@ func policies(ctx context.Context, c Cluster, topics []Topic) error {
 	return nil
 }
 
-// sizes fills the bytes of each partition, where the cluster tells.
+// sizes fills the bytes of each partition, where the cluster tells. Only leaders
+// are asked: a replica that is down must not keep a plan from being made.
 func sizes(ctx context.Context, c Cluster, topics []Topic) error {
-	req := kmsg.NewPtrDescribeLogDirsRequest()
 	byName := make(map[string]*Topic, len(topics))
+	asks := map[offsets.BrokerID]*kmsg.DescribeLogDirsRequest{}
 	for i := range topics {
-		t := kmsg.NewDescribeLogDirsRequestTopic()
-		t.Topic = topics[i].Name
+		byName[topics[i].Name] = &topics[i]
 		for _, p := range topics[i].Partitions {
+			req := asks[p.Leader]
+			if req == nil {
+				req = kmsg.NewPtrDescribeLogDirsRequest()
+				asks[p.Leader] = req
+			}
+			if n := len(req.Topics); n == 0 || req.Topics[n-1].Topic != topics[i].Name {
+				t := kmsg.NewDescribeLogDirsRequestTopic()
+				t.Topic = topics[i].Name
+				req.Topics = append(req.Topics, t)
+			}
+			t := &req.Topics[len(req.Topics)-1]
 			t.Partitions = append(t.Partitions, p.Index)
 		}
-		req.Topics = append(req.Topics, t)
-		byName[topics[i].Name] = &topics[i]
 	}
-	got, err := c.Request(ctx, req)
+	for leader, req := range asks {
+		if err := sizesOf(ctx, c.Broker(int32(leader)), req, byName); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func sizesOf(ctx context.Context, leader Requestor, req *kmsg.DescribeLogDirsRequest, byName map[string]*Topic) error {
+	got, err := leader.Request(ctx, req)
 	if err != nil {
 		return ignoreRefusal(err)
 	}
