@@ -1,10 +1,15 @@
 // Package replica answers, for one partition on this broker: who leads it, what
 // is committed, and who waits for it?
 //
-// state.go holds the rules as pure code: leader epochs, the in-sync replicas and
+// state*.go hold the rules as pure code: leader epochs, the in-sync replicas and
 // the high watermark. Partition is the shell around it: it appends to and reads
 // from the partition's log, keeps the offsets that readers may see, and wakes
 // requests that wait for them to move.
+//
+// Fetchers make the partitions follow their leaders: one goroutine, connection
+// and fetch session for each leading broker. Keeper keeps the ISRs of the
+// partitions led here: one call to the controller for many. Neither has a timer
+// or a goroutine for each partition.
 //
 // The rules, by the names used at the code:
 //
