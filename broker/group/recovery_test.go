@@ -157,6 +157,47 @@ func TestCutWhileRunning(t *testing.T) {
 	})
 }
 
+// TestLeft: a broker that hosts a partition no more drops what it stored of it,
+// and one that hosts it again makes it from the log.
+func TestLeft(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		want(t, "commit", r.commit(outsider("g"), "t", 1, 10), "OK")
+		p := r.PartitionFor("g")
+		host := func(gone bool) {
+			r.topic.mu.Lock()
+			defer r.topic.mu.Unlock()
+			r.topic.gone[p] = gone
+		}
+		stored := func() offsets.Offset {
+			c, _, err := r.store.Offset(p, "g", offsets.TopicPartition{Topic: "t", Partition: 1})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return c.Offset
+		}
+		r.Left(p) // an image that was overtaken: it is hosted all the same
+		settle()
+		if stored() != 10 {
+			t.Error("dropped while it was hosted")
+		}
+		host(true)
+		r.Left(p)
+		settle()
+		if at := r.store.Applied(p); stored() != 0 || at.Offset != 0 {
+			t.Errorf("kept, applied up to %+v", at)
+		}
+		host(false)
+		r.Advance(p, 0)
+		settle()
+		if stored() != 10 {
+			t.Error("not made again")
+		}
+		if n := r.Metrics().Rebuilds; n != 0 {
+			t.Errorf("%d partitions applied anew for a disagreement", n)
+		}
+	})
+}
+
 // TestFlush: what is applied reaches the file half a second later, or at once
 // when it is much, and never before the ack of anybody.
 func TestFlush(t *testing.T) {

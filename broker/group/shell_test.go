@@ -27,6 +27,7 @@ type fakeTopic struct {
 	reads  []offsets.Offset
 	topics map[string]offsets.TopicID
 	calm   map[int32]bool // partitions that are not settled
+	gone   map[int32]bool // partitions that are not hosted
 }
 
 type fakeLog struct {
@@ -38,7 +39,7 @@ type fakeLog struct {
 
 func newFakeTopic() *fakeTopic {
 	f := &fakeTopic{
-		logs: map[int32]*fakeLog{}, calm: map[int32]bool{},
+		logs: map[int32]*fakeLog{}, calm: map[int32]bool{}, gone: map[int32]bool{},
 		topics: map[string]offsets.TopicID{"t": {1}, "u": {2}},
 	}
 	for p := range int32(50) {
@@ -102,6 +103,9 @@ func (f *fakeTopic) view(p int32) (View, bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	l := f.log(p)
+	if f.gone[p] {
+		return View{}, false
+	}
 	return View{Leads: true, Epoch: l.epoch, Settled: !f.calm[p], LogStart: l.start, HighWatermark: l.high, LogEnd: l.end()}, true
 }
 
