@@ -72,6 +72,9 @@ under way.`,
 				if err := f.mustKnow(id); err != nil {
 					return err
 				}
+				if !f.up(id) {
+					return output.Errorf(output.Conflict, "broker %d is out of service: a move to it would not end before it is back", id).WithHint("sawlog cluster brokers")
+				}
 			}
 			chosen, err := f.choose(targets)
 			if err != nil {
