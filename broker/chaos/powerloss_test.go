@@ -103,11 +103,12 @@ func powerLoss(t *testing.T, o outlet) {
 		t.Fatal(err)
 	}
 	lost, worst := lostBefore(h, cuts)
-	o2 := count(h)
-	t.Logf("%s: %d cuts, %d sent, %d acknowledged, %d lost, the oldest %s before its cut", o.name, len(cuts), o2.Sent, o2.Acked, lost, worst)
-	// An answer takes a moment from the node to the producer's clock.
-	const answering = 100 * time.Millisecond
-	if o.window == 0 && lost > 0 || worst > o.window+answering {
+	did := count(h)
+	t.Logf("%s: %d cuts, %d sent, %d acknowledged, %d lost, the oldest %s before its cut", o.name, len(cuts), did.Sent, did.Acked, lost, worst)
+	// A sync that begins in time takes a while, all the more beside those of other
+	// partitions on a machine under load.
+	const syncing = 500 * time.Millisecond
+	if o.window == 0 && lost > 0 || worst > o.window+syncing {
 		t.Errorf("%d lost, the oldest %s before its cut; %s is allowed", lost, worst, o.window)
 	}
 	for _, v := range check(h) {
