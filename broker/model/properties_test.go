@@ -1,6 +1,7 @@
 package model
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 
@@ -21,6 +22,9 @@ func (w *world) check() error {
 	}
 	if w.illegal {
 		return fmt.Errorf("an unclean election where the topic doesn't allow them: %v", partitionText(w.latest().partition))
+	}
+	if w.cutShort {
+		return errors.New("a follower cut its log below its high watermark")
 	}
 	for _, n := range w.nodes {
 		if err := w.checkNode(n); err != nil {

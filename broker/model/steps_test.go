@@ -245,6 +245,7 @@ func (w *world) follow(n *node, m *message) {
 		n.log.truncate(n.state.TruncateTo(*a.diverging, &n.log))
 		if n.state.Truncated(n.log.end(), -1) {
 			w.events["cut below the high watermark"]++
+			w.cutShort = w.cutShort || w.base < 0
 		}
 	case a.outOfRange:
 		w.events["out of range"]++

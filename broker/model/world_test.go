@@ -107,6 +107,7 @@ type world struct {
 	trimmed    offsets.Offset // furthest log start anybody decided on
 	leaders    map[offsets.Epoch][2]int
 	illegal    bool // an unclean election where the topic doesn't allow them
+	cutShort   bool // a follower cut off what it knew to be committed, without an unclean election
 	events     map[string]int
 	trace      func(format string, args ...any) // nil = silent
 }
