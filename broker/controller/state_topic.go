@@ -108,7 +108,10 @@ func (im *Image) assign(s settings, t NewTopic) ([][]offsets.BrokerID, error) {
 		count = s.number(im, nil, "num.partitions", 1)
 	}
 	if factor == -1 {
-		factor = s.number(im, nil, "default.replication.factor", max(1, min(3, len(im.Brokers))))
+		factor = s.number(im, nil, "default.replication.factor", -1)
+	}
+	if factor == -1 { // not set, or set to that
+		factor = max(1, min(3, len(im.Brokers)))
 	}
 	if count > maxEntryRecords {
 		return nil, fmt.Errorf("%w: %d partitions at once, at most %d; the topic can be grown afterwards", ErrTooLarge, count, maxEntryRecords)

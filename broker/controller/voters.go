@@ -16,12 +16,12 @@ const (
 	voterReplacement    = 10 * 60 * 1000 // ms
 )
 
-// watchVoters gives votes to nodes and takes them while this node is the active
-// controller.
+// watchVoters gives votes to nodes and takes them, and moves leaders back to
+// where they belong, while this node is the active controller.
 func (c *Controller) watchVoters() {
 	t := time.NewTicker(planEvery)
 	defer t.Stop()
-	before := c.Image()
+	before, steady := c.Image(), time.Now()
 	for {
 		select {
 		case <-t.C:
@@ -33,6 +33,11 @@ func (c *Controller) watchVoters() {
 			if err := c.changeServers(before, im); err != nil {
 				c.logger.Warn("the metadata quorum is not changed", "error", err)
 			}
+		}
+		if !c.leads() || !sameBrokers(before, im) {
+			steady = time.Now()
+		} else {
+			c.balance(im, steady)
 		}
 		before = im
 	}
