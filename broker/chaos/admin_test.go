@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -203,18 +204,18 @@ func (c *cluster) healed(topics ...string) error {
 		if err != nil {
 			return fmt.Errorf("node %d: %w", n.id, err)
 		}
-		says := ""
+		var says strings.Builder
 		for _, p := range all {
 			slices.Sort(p.ISR)
 			if p.Leader < 0 || len(p.ISR) != len(p.Replicas) {
 				return fmt.Errorf("node %d: %s has leader %d, replicas %v, in sync %v", n.id, p.place, p.Leader, p.Replicas, p.ISR)
 			}
-			says += fmt.Sprintln(p.place, p.Leader, p.LeaderEpoch, p.Replicas, p.ISR)
+			says.WriteString(fmt.Sprintln(p.place, p.Leader, p.LeaderEpoch, p.Replicas, p.ISR))
 		}
 		if want == "" {
-			want = says
-		} else if says != want {
-			return fmt.Errorf("node %d says otherwise than the first:\n%s\n%s", n.id, says, want)
+			want = says.String()
+		} else if says.String() != want {
+			return fmt.Errorf("node %d says otherwise than the first:\n%s\n%s", n.id, says.String(), want)
 		}
 	}
 	return nil

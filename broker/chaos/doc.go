@@ -2,7 +2,7 @@
 // while clients work, and checks afterwards that nothing acknowledged was lost,
 // doubled or reordered. All of it is test code; see its flags:
 //
-//	go test ./broker/chaos -short                                    # the checks themselves, on doctored histories
+//	go test ./broker/chaos -run "Check|Compared|Blamed|Kept|Follow|Verdicts|Counted"
 //	go test ./broker/chaos -run TestChaos -runs 5 -v -timeout 1h     # runs, their results added to bin/chaos/results.jsonl
 //	go test ./broker/chaos -run TestSummary -v                       # what all runs so far have shown
 //	go test ./broker/chaos -run TestFailover -rounds 30 -v -timeout 2h

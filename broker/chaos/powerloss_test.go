@@ -6,6 +6,7 @@ import (
 	"context"
 	"flag"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"strings"
 	"sync"
@@ -54,9 +55,7 @@ func powerLoss(t *testing.T, o outlet) {
 		t.Skip(c.notes)
 	}
 	configs := map[string]string{"min.insync.replicas": fmt.Sprint(min(o.least, size))}
-	for name, val := range o.configs {
-		configs[name] = val
-	}
+	maps.Copy(configs, o.configs)
 	parts := map[string]int{events: eventsPartitions}
 	if err := c.createTopic(events, eventsPartitions, min(3, size), configs); err != nil {
 		t.Fatal(err)

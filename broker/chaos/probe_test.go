@@ -25,11 +25,10 @@ type prober struct {
 	h     *history
 	seeds []string
 	place
-	seq   int64
-	turn  int // which seed is asked next
-	conn  *peer.Conn
-	node  int32
-	names map[int32]string // addresses by node
+	seq  int64
+	turn int // which seed is asked next
+	conn *peer.Conn
+	node int32
 }
 
 // probeTick is how often a partition is probed.
