@@ -155,6 +155,10 @@ func TestEpochsThatWroteNothingGiveWay(t *testing.T) {
 	if err := d.Assign([]Assignment{{Log: l, Epoch: 6}, {Log: l, Epoch: 7}}); err != nil {
 		t.Fatal(err)
 	}
+	journal, err := vfs.ReadFile(fs, "/data/"+epochsName)
+	if err != nil {
+		t.Fatal(err)
+	}
 	both := append(stamped(10, 5), stamped(20, 5)...)
 	if err := l.AppendReplica(append(stamped(10, 5), stamped(20, 4)...)); !errors.Is(err, record.ErrInvalid) {
 		t.Errorf("two batches whose epochs go back: %v", err)
@@ -178,11 +182,14 @@ func TestEpochsThatWroteNothingGiveWay(t *testing.T) {
 		t.Errorf("an older epoch's batch after a younger one's: %v", err)
 	}
 	check(l)
-	killed := fs.CrashClone(nil)
+	killed, cut := fs.CrashClone(nil), fs.CrashClone(nil)
+	if err := vfs.Replace(cut, "/data/"+epochsName, journal); err != nil { // the power went before it was synced
+		t.Fatal(err)
+	}
 	if err := d.Close(); err != nil {
 		t.Fatal(err)
 	}
-	for name, fs := range map[string]*vfs.Mem{"stopped": fs, "killed": killed} {
+	for name, fs := range map[string]*vfs.Mem{"stopped": fs, "killed": killed, "cut off": cut} {
 		d, err := OpenDisk(fs, "/data", DiskConfig{})
 		if err != nil {
 			t.Fatal(err)

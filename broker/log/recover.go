@@ -414,5 +414,16 @@ func (r *recovery) take(b record.Batch) {
 		r.log.producers.apply(b, r.now)
 	}
 	r.epochs, _ = r.epochs.assign(b.Epoch(), b.BaseOffset())
+	r.log.silent(b)
 	r.end = b.LastOffset() + 1
+}
+
+// silent drops the epochs of the journal that a batch proves to have written
+// nothing: it is older than they are, and ends behind where they began. That the
+// batch took their place may not have reached the journal.
+func (l *Log) silent(b record.Batch) {
+	wrong := func(e epochStart) bool { return e.Epoch > b.Epoch() && e.Start <= b.LastOffset() }
+	if slices.ContainsFunc(l.epochs, wrong) {
+		l.epochs = slices.DeleteFunc(slices.Clone(l.epochs), wrong)
+	}
 }
