@@ -235,7 +235,7 @@ func (b *Broker) openController(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	b.producers = &producerIDs{take: b.controller.ProducerIDs}
+	b.producers = newProducerIDs(b.controller.ProducerIDs)
 	if err := b.register(ctx, directory); err != nil {
 		return err
 	}

@@ -2,7 +2,6 @@ package broker
 
 import (
 	"context"
-	"sync"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -44,14 +43,22 @@ func (b *Broker) initProducerID(r *kmsg.InitProducerIDRequest) kmsg.Response {
 type producerIDs struct {
 	take func(context.Context) (first int64, count int, err error)
 
-	mu    sync.Mutex
+	turn  chan struct{} // held by whoever takes an id; who waits for it can give up
 	from  int64
 	until int64
 }
 
+func newProducerIDs(take func(context.Context) (first int64, count int, err error)) *producerIDs {
+	return &producerIDs{take: take, turn: make(chan struct{}, 1)}
+}
+
 func (p *producerIDs) next(ctx context.Context) (int64, error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
+	select {
+	case p.turn <- struct{}{}:
+	case <-ctx.Done():
+		return -1, ctx.Err()
+	}
+	defer func() { <-p.turn }()
 	if p.from == p.until {
 		first, count, err := p.take(ctx)
 		if err != nil {

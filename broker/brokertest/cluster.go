@@ -41,6 +41,7 @@ type Node struct {
 
 	cluster *Cluster
 	boot    int
+	joins   bool // an empty disk begins by joining
 	dying   sync.WaitGroup
 }
 
@@ -57,7 +58,7 @@ func NewCluster(t testing.TB, n int) *Cluster {
 // Add makes one more node; the first founds the cluster, the others join.
 func (c *Cluster) Add() *Node {
 	id := offsets.BrokerID(len(c.Nodes) + 1)
-	n := &Node{ID: id, Host: fmt.Sprintf("n%d", id), FS: vfs.NewMem(), cluster: c}
+	n := &Node{ID: id, Host: fmt.Sprintf("n%d", id), FS: vfs.NewMem(), cluster: c, joins: id != 1}
 	c.Nodes = append(c.Nodes, n)
 	return n
 }
@@ -69,7 +70,7 @@ func (c *Cluster) StartAll() {
 	for i, n := range c.Nodes {
 		switch {
 		case n.Broker != nil:
-		case i == 0 && n.boot == 0:
+		case i == 0 && !n.joins:
 			n.Start() // there must be something to join
 		default:
 			starting.Go(n.Start)
@@ -186,7 +187,7 @@ func (n *Node) Open(ctx context.Context) error {
 			},
 		})),
 	}
-	if n.ID != 1 {
+	if n.joins {
 		for _, other := range n.cluster.Nodes {
 			if other != n {
 				c.Join = append(c.Join, other.Host+":9093")
@@ -228,7 +229,7 @@ func (n *Node) PowerOff(rnd *rand.Rand) {
 // Wipe replaces the disk of a node that doesn't run by an empty one.
 func (n *Node) Wipe() {
 	n.dying.Wait()
-	n.FS = vfs.NewMem()
+	n.FS, n.joins = vfs.NewMem(), true
 }
 
 // end leaves the broker that runs without network, over a disk nobody reads.

@@ -24,6 +24,9 @@ type Fabric struct {
 // way is a direction between two hosts.
 type way struct{ from, to string }
 
+// connectTime is how long a connect waits for an answer.
+const connectTime = 3 * time.Second
+
 type link struct {
 	cut   bool
 	delay time.Duration
@@ -101,8 +104,12 @@ func (f *Fabric) Dialer(from string) func(ctx context.Context, to string) (net.C
 		case !alive:
 			return nil, net.ErrClosed
 		case cut: // no answer to the first packet
-			<-ctx.Done()
-			return nil, ctx.Err()
+			select {
+			case <-ctx.Done():
+				return nil, ctx.Err()
+			case <-time.After(connectTime):
+				return nil, syscall.ETIMEDOUT
+			}
 		case p == nil:
 			return nil, syscall.ECONNREFUSED
 		}

@@ -84,10 +84,28 @@ func (p *Partition) Assign(a Assignment) {
 		s.Appended(p.log.End(), p.unstable())
 		s.Assign(a, time.Now().UnixMilli())
 	})
+	if a.Leader != p.state.self && a.Leader != offsets.NoBroker {
+		p.unhole()
+	}
 	p.leading.Unlock()
 	if p.wanted != nil && a.Leader == p.state.self {
 		p.wanted(p)
 	}
+}
+
+// unhole cuts a follower's log where a power cut left the first hole in it: the
+// leader has what was there, and whoever fetches from a log's end is taken to
+// have all before it. A log that can't be cut ends the whole disk.
+func (p *Partition) unhole() {
+	holes := p.log.Damage()
+	if len(holes) == 0 {
+		return
+	}
+	first := holes[0].From
+	for _, h := range holes {
+		first = min(first, h.From)
+	}
+	_, _ = p.cut(first)
 }
 
 // Gone tells that the partition was deleted: all who wait learn it.
