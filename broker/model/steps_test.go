@@ -98,7 +98,7 @@ func drawSetting(rnd *rand.Rand) setting {
 func (w *world) do(s step) {
 	a := actions[s.kind]
 	if w.trace != nil {
-		w.log("%s %d %d %d", a.name, s.a, s.b, s.c)
+		w.log("%s", s.String())
 	}
 	a.do(w, s)
 	w.decided()

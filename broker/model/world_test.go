@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 
 	"sawlog/broker/controller"
 	"sawlog/broker/replica"
@@ -253,15 +254,16 @@ func (n *node) describe() string {
 	if n.up {
 		role = "up"
 	}
-	text := fmt.Sprintf("%d %s boot %d epoch %d sees %d log [%d,%d) synced %d", n.id, role, n.boot, n.epoch, n.seen, n.log.start, n.log.end(), n.log.synced)
+	var text strings.Builder
+	text.WriteString(fmt.Sprintf("%d %s boot %d epoch %d sees %d log [%d,%d) synced %d", n.id, role, n.boot, n.epoch, n.seen, n.log.start, n.log.end(), n.log.synced))
 	if n.state != nil {
-		text += fmt.Sprintf(" hw %d leads %v in %d", n.state.HighWatermark(), n.state.Leads(), n.state.Assigned().Epoch)
+		text.WriteString(fmt.Sprintf(" hw %d leads %v in %d", n.state.HighWatermark(), n.state.Leads(), n.state.Assigned().Epoch))
 	}
 	for i, r := range n.log.recs {
 		if i == 0 || r.epoch != n.log.recs[i-1].epoch {
-			text += fmt.Sprintf(" e%d:", r.epoch)
+			text.WriteString(fmt.Sprintf(" e%d:", r.epoch))
 		}
-		text += fmt.Sprintf(" %d", r.id)
+		text.WriteString(fmt.Sprintf(" %d", r.id))
 	}
-	return text
+	return text.String()
 }

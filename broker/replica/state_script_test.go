@@ -182,14 +182,15 @@ func (s *script) propose() string {
 		return "nothing\n"
 	}
 	s.proposed = p
-	text := fmt.Sprintf("asks at %d.%d for", p.LeaderEpoch, p.PartitionEpoch)
+	var text strings.Builder
+	text.WriteString(fmt.Sprintf("asks at %d.%d for", p.LeaderEpoch, p.PartitionEpoch))
 	for _, m := range p.ISR {
-		text += fmt.Sprintf(" %d", m.ID)
+		text.WriteString(fmt.Sprintf(" %d", m.ID))
 	}
 	if s.state.assigned.Recovering && !p.Recovering {
-		text += ", recovered"
+		text.WriteString(", recovered")
 	}
-	return text + "\n"
+	return text.String() + "\n"
 }
 
 func (s *script) describe() string {
