@@ -242,7 +242,7 @@ func (b *Broker) leave(before, t *topic) error {
 			continue
 		}
 		b.fetchers.Set([]replica.Following{{Partition: p, Leader: offsets.NoBroker}})
-		p.Gone()
+		p.Left()
 		if err := b.disk.Stray(p.Log()); err != nil {
 			return err
 		}

@@ -75,8 +75,8 @@ func (p *Partition) underMinISR() bool {
 func (p *Partition) Committed(t Ticket) (bool, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.gone {
-		return false, ErrGone
+	if p.gone != nil {
+		return false, p.gone
 	}
 	return p.state.Committed(t.Epoch, t.End)
 }

@@ -28,7 +28,7 @@ func (p *Partition) Position() (Position, bool) {
 	p.mu.Lock()
 	s := p.state
 	at := Position{Epoch: s.assigned.Epoch, At: s.logEnd, Start: s.logStart}
-	follows := !p.gone && !p.still && !s.Leads() && s.assigned.Leader != offsets.NoBroker
+	follows := p.gone == nil && !p.still && !s.Leads() && s.assigned.Leader != offsets.NoBroker
 	p.mu.Unlock()
 	at.LastEpoch = p.log.LastEpoch()
 	return at, follows
@@ -41,7 +41,7 @@ func (p *Partition) Follow(asked Position, a Answer) (lost bool, err error) {
 	p.leading.Lock()
 	defer p.leading.Unlock()
 	p.mu.Lock()
-	takes := !p.gone && !p.still && p.state.Takes(asked.Epoch, asked.At)
+	takes := p.gone == nil && !p.still && p.state.Takes(asked.Epoch, asked.At)
 	p.mu.Unlock()
 	if !takes {
 		return false, nil

@@ -142,7 +142,7 @@ func (k *Keeper) ask(ctx context.Context) {
 func (p *Partition) propose(now int64, usable func(offsets.BrokerID) (int64, bool), maxLag int64) (a ISRAsk, ok bool) {
 	a = ISRAsk{Topic: p.log.TopicID(), Partition: p.log.TopicPartition().Partition}
 	p.change(unknown, func(s *State) {
-		if !p.gone {
+		if p.gone == nil {
 			a.ISRProposal, ok = s.Propose(now, usable, maxLag)
 		}
 	})

@@ -7,7 +7,7 @@ import "sawlog/offsets"
 func (p *Partition) Lags(tell func(follower offsets.BrokerID, behind int64)) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if !p.state.Leads() || p.gone {
+	if !p.state.Leads() || p.gone != nil {
 		return
 	}
 	for _, f := range p.state.followers {

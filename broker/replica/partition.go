@@ -41,7 +41,7 @@ type Partition struct {
 	mu        sync.Mutex
 	state     *State
 	version   uint64
-	gone      bool
+	gone      error                // why the replica is no more: ErrGone or ErrNotLeader; nil while it is
 	waiters   []Waiter             // for what may be read
 	followers []Waiter             // for the log's end
 	advanced  func(offsets.Offset) // told every new high watermark; may be nil
@@ -109,10 +109,16 @@ func (p *Partition) unhole() {
 }
 
 // Gone tells that the partition was deleted: all who wait learn it.
-func (p *Partition) Gone() {
+func (p *Partition) Gone() { p.end(ErrGone) }
+
+// Left tells that the partition went on to other brokers: what waits here is to
+// be asked for there.
+func (p *Partition) Left() { p.end(ErrNotLeader) }
+
+func (p *Partition) end(why error) {
 	p.leading.Lock()
 	defer p.leading.Unlock()
-	p.change(all, func(*State) { p.gone = true })
+	p.change(all, func(*State) { p.gone = why })
 }
 
 // Trimmed tells that the log start moved.
@@ -174,7 +180,7 @@ func (p *Partition) View() View {
 func (p *Partition) view() View {
 	s := p.state
 	return View{
-		Leads:         s.Leads() && !p.gone,
+		Leads:         s.Leads() && p.gone == nil,
 		Epoch:         s.assigned.Epoch,
 		Leader:        s.assigned.Leader,
 		LogStart:      s.logStart,
@@ -192,8 +198,8 @@ func (p *Partition) check(epoch offsets.Epoch, any bool) (View, error) {
 	defer p.mu.Unlock()
 	v := p.view()
 	switch {
-	case p.gone:
-		return v, ErrGone
+	case p.gone != nil:
+		return v, p.gone
 	case epoch != offsets.NoEpoch && epoch < v.Epoch:
 		return v, ErrFencedEpoch
 	case epoch != offsets.NoEpoch && epoch > v.Epoch:

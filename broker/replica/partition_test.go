@@ -115,6 +115,30 @@ func TestAcknowledgement(t *testing.T) {
 }
 
 // A new leader tells no end before its high watermark reached what it began with.
+// TestWhoWaitsLearnsWhereToAsk: records that went on to other brokers are not
+// unknown there, so a producer must not be told that their topic is.
+func TestWhoWaitsLearnsWhereToAsk(t *testing.T) {
+	for _, tc := range []struct {
+		end  func(*Partition)
+		want error
+	}{{(*Partition).Gone, ErrGone}, {(*Partition).Left, ErrNotLeader}} {
+		p := replicaOne(t)
+		ids := []offsets.BrokerID{1, 2}
+		p.Assign(Assignment{Leader: 1, Epoch: 3, PartitionEpoch: 1, Replicas: ids, ISR: ids, MinISR: 2})
+		_, ticket, err := p.Append(oneRecord(t), Append{All: true, Epoch: offsets.NoEpoch})
+		if err != nil {
+			t.Fatal(err)
+		}
+		tc.end(p)
+		if done, err := p.Committed(ticket); done || !errors.Is(err, tc.want) {
+			t.Errorf("%v, %v, want %v", done, err, tc.want)
+		}
+		if _, err := p.Check(offsets.NoEpoch); !errors.Is(err, tc.want) {
+			t.Errorf("a new request: %v, want %v", err, tc.want)
+		}
+	}
+}
+
 func TestEndIsNotToldTooEarly(t *testing.T) {
 	p := replicaOne(t)
 	p.Assign(assignment(1, 1, 1, 1, 1))

@@ -86,9 +86,9 @@ func (p *Partition) EndOf(epoch offsets.Epoch) EpochEnd {
 // ends (R7).
 func (p *Partition) Serve(f Fetch, maxBytes int, minOne bool) (Read, error) {
 	p.mu.Lock()
-	if p.gone {
+	if p.gone != nil {
 		defer p.mu.Unlock()
-		return Read{View: p.view()}, ErrGone
+		return Read{View: p.view()}, p.gone
 	}
 	before := p.state.highWatermark
 	diverging, err := p.state.Serve(f, leaderEpochs{p})
