@@ -321,16 +321,28 @@ func (d *Disk) forget(l *Log, suffix string) (folder string, err error) {
 	defer d.mu.Unlock()
 	delete(d.logs, l.key())
 	delete(d.names, folderName(l.tp))
-	folder = asideName(folderName(l.tp), d.config.Now().UnixMilli(), suffix)
+	folder = d.vacant(folderName(l.tp), suffix)
 	if err := d.fs.Rename(l.path, path.Join(d.dir, folder)); err != nil {
 		return "", l.wrap("put aside", err)
 	}
 	return folder, nil
 }
 
+// vacant is the name a folder is put aside under: with the time, or the next
+// one that isn't taken, since a partition may be deleted, made and deleted again
+// before the clock or the remover has moved on.
+func (d *Disk) vacant(folder, suffix string) string {
+	for ms := d.config.Now().UnixMilli(); ; ms++ {
+		name := asideName(folder, ms, suffix)
+		if _, err := d.fs.Stat(path.Join(d.dir, name)); err != nil {
+			return name // absent; any other error shows at the rename
+		}
+	}
+}
+
 // aside renames a folder that is no log.
 func (d *Disk) aside(folder, suffix string) error {
-	to := asideName(folder, d.config.Now().UnixMilli(), suffix)
+	to := d.vacant(folder, suffix)
 	if err := d.fs.Rename(path.Join(d.dir, folder), path.Join(d.dir, to)); err != nil {
 		return err
 	}

@@ -292,6 +292,22 @@ func TestDeletedAndMadeAgain(t *testing.T) {
 	must(t, d.Close())
 }
 
+// TestPutAsideAtOneMoment: a partition is deleted, made again and deleted again
+// before the clock moves on.
+func TestPutAsideAtOneMoment(t *testing.T) {
+	fs, d, l := onMem(t, small())
+	must(t, d.Stray(l))
+	for n := range int64(3) {
+		again, err := d.Create(testTP, testID, small())
+		must(t, err)
+		must(t, d.Stray(again))
+		if _, err := fs.Stat("data/" + asideName("clicks-0", testNow+n+1, straySuffix)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	must(t, d.Close())
+}
+
 // TestStartMarker tells a clean stop, a killed process and a power cut apart.
 func TestStartMarker(t *testing.T) {
 	fs, d, _ := onMem(t, small())
