@@ -92,6 +92,8 @@ func (p *player) step(st *step) {
 			s.vars[st.args[0]] = value
 			return err
 		})
+	case "later":
+		time.Sleep(pause) // another process's clock can't be set
 	case "close":
 		for _, s := range p.sides {
 			if c := s.conns[st.args[0]]; c != nil {

@@ -30,6 +30,7 @@ import (
 //	set NAME TEXT              the same for a text
 //	close CONN                 closes a connection, as a client that dies does
 //	restart                    stops both brokers and starts them again; alone only
+//	later                      waits until the clocks of both brokers have moved on
 //	alone                      (first line) nothing else runs beside this scenario
 //
 // ${NAME} stands for a text, ${NAME+N} for a number plus N; ${v} is the version,
@@ -130,7 +131,7 @@ func parseStep(line int, text string) (step, error) {
 	st := step{line: line, verb: words[0], conn: "main", decode: -1}
 	words = words[1:]
 	switch st.verb {
-	case "restart":
+	case "restart", "later":
 		return st, nil
 	case "topic", "groups", "save", "await", "close":
 		st.args = words

@@ -50,10 +50,13 @@ func TestCleanCrash(t *testing.T) {
 		t.Run(fmt.Sprintf("seed %d", seed), func(t *testing.T) {
 			h := dirtyHistory(t, seed)
 			var left []crashed
+			var mu sync.Mutex // the flusher works beside the cleaner
 			h.fs.Inject(func(op vfs.Op, name string) error {
 				if !changes(op) {
 					return nil
 				}
+				mu.Lock()
+				defer mu.Unlock()
 				rnd := h.rnd
 				if len(left)%16 == 0 {
 					rnd = nil // killed only
