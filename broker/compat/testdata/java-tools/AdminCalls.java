@@ -170,7 +170,9 @@ public final class AdminCalls {
     }
 
     private String alter(ConfigResource resource, String name, String value, AlterConfigOp.OpType op) throws Exception {
-        return done(admin.incrementalAlterConfigs(Map.of(resource, List.of(new AlterConfigOp(new ConfigEntry(name, value), op)))).all());
+        String answer = done(admin.incrementalAlterConfigs(Map.of(resource, List.of(new AlterConfigOp(new ConfigEntry(name, value), op)))).all());
+        Thread.sleep(300); // Apache Kafka's broker follows its controller, it doesn't wait for it
+        return answer;
     }
 
     private void configs() {
