@@ -12,6 +12,7 @@ import (
 
 	"sawlog/broker/controller"
 	"sawlog/broker/group"
+	"sawlog/broker/log"
 	"sawlog/broker/record"
 	"sawlog/broker/replica"
 	"sawlog/offsets"
@@ -78,7 +79,7 @@ func (b *Broker) groupConfig() group.Config {
 		},
 		EpochAt: func(partition int32, at offsets.Offset) offsets.Epoch {
 			if p := part(partition); p != nil {
-				return p.Log().EpochAt(at)
+				return epochAt(p.Log(), at)
 			}
 			return offsets.NoEpoch
 		},
@@ -115,6 +116,23 @@ func groupView(p *replica.Partition) group.View {
 		Leads: v.Leads, Epoch: v.Epoch, Settled: err == nil && v.Leads && v.Epoch == epoch,
 		LogStart: v.LogStart, HighWatermark: v.HighWatermark, LogEnd: p.Log().End(),
 	}
+}
+
+// epochAt is the leader epoch of a record. A log whose epochs were lost with a
+// damaged file knows them from its batches alone.
+func epochAt(l *log.Log, at offsets.Offset) offsets.Epoch {
+	if epoch := l.EpochAt(at); epoch != offsets.NoEpoch {
+		return epoch
+	}
+	data, err := l.ReadBytes(at, 1, l.End())
+	if err != nil {
+		return offsets.NoEpoch
+	}
+	b, _, err := record.Split(data)
+	if err != nil {
+		return offsets.NoEpoch
+	}
+	return b.Epoch()
 }
 
 // replicaError gives an error the Kafka code that the coordinator translates.

@@ -78,8 +78,11 @@ func demoConfig(cmd *cobra.Command, dir string) (*config.Config, error) {
 	given := map[string]string{"data": filepath.Join(dir, "data")}
 	for _, name := range []string{"listen", "peer", "http"} {
 		flag := cmd.Flags().Lookup(name)
+		if name == "peer" && !flag.Changed {
+			continue // the server does without where the default is taken
+		}
 		given[name] = flag.Value.String()
-		if !flag.Changed && name != "peer" && taken(given[name]) {
+		if !flag.Changed && taken(given[name]) {
 			given[name] = "127.0.0.1:0"
 		}
 	}
