@@ -26,6 +26,7 @@ import (
 
 var (
 	runsFlag   = flag.Int("runs", 1, "how many more runs TestChaos makes, from the first seed without a result on")
+	firstFlag  = flag.Uint64("first", 1, "the seed TestChaos begins to look from, so that several can run beside each other, each with its -out")
 	seedsFlag  = flag.String("seeds", "", "make the runs of these seeds instead, such as 17,23; their results aren't kept")
 	outFlag    = flag.String("out", "", "the results file; bin/chaos/results.jsonl of the project when empty")
 	faultsFlag = flag.String("faults", "", "only these kinds of faults, such as kill,isolate")
@@ -79,7 +80,7 @@ func TestChaos(t *testing.T) {
 		seeds = append(seeds, seed)
 	}
 	kept := len(seeds) == 0
-	for seed := uint64(1); kept && len(seeds) < *runsFlag; seed++ {
+	for seed := *firstFlag; kept && len(seeds) < *runsFlag; seed++ {
 		if !slices.ContainsFunc(before, func(r result) bool { return r.Seed == seed }) {
 			seeds = append(seeds, seed)
 		}
