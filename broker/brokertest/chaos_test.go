@@ -117,10 +117,17 @@ func commitForever(ctx context.Context, t *testing.T, c *brokertest.Cluster) {
 	cl := c.Client("committer")
 	defer cl.Close()
 	var least int64 = -1
+	taken := 0
+	defer func() {
+		if taken == 0 {
+			t.Error("no commit was ever taken")
+		}
+	}()
 	for at := int64(0); ctx.Err() == nil; at++ {
 		asking, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 		if commit(asking, cl, at) {
 			least = max(least, at)
+			taken++
 		}
 		if have, ok := committed(asking, cl); ok {
 			if have < least {
@@ -137,13 +144,26 @@ func commit(ctx context.Context, cl *kgo.Client, at int64) bool {
 	r := kmsg.NewPtrOffsetCommitRequest()
 	r.Group, r.Generation = "g", -1
 	rt := kmsg.NewOffsetCommitRequestTopic()
-	rt.Topic = "t"
+	rt.Topic, rt.TopicID = "t", topicID(ctx, cl)
 	rp := kmsg.NewOffsetCommitRequestTopicPartition()
 	rp.Offset = at
 	rt.Partitions = append(rt.Partitions, rp)
 	r.Topics = append(r.Topics, rt)
 	m, err := r.RequestWith(ctx, cl)
 	return err == nil && len(m.Topics) == 1 && m.Topics[0].Partitions[0].ErrorCode == 0
+}
+
+// topicID is that of topic t, which is how the newest versions name it.
+func topicID(ctx context.Context, cl *kgo.Client) (id [16]byte) {
+	r := kmsg.NewPtrMetadataRequest()
+	rt := kmsg.NewMetadataRequestTopic()
+	rt.Topic = kmsg.StringPtr("t")
+	r.Topics = append(r.Topics, rt)
+	m, err := r.RequestWith(ctx, cl)
+	if err != nil || len(m.Topics) == 0 {
+		return id
+	}
+	return m.Topics[0].TopicID
 }
 
 func committed(ctx context.Context, cl *kgo.Client) (int64, bool) {
@@ -155,7 +175,7 @@ func committed(ctx context.Context, cl *kgo.Client) (int64, bool) {
 	rg := kmsg.NewOffsetFetchRequestGroup()
 	rg.Group = "g"
 	rgt := kmsg.NewOffsetFetchRequestGroupTopic()
-	rgt.Topic, rgt.Partitions = "t", []int32{0}
+	rgt.Topic, rgt.TopicID, rgt.Partitions = "t", topicID(ctx, cl), []int32{0}
 	rg.Topics = append(rg.Topics, rgt)
 	r.Groups = append(r.Groups, rg)
 	m, err := r.RequestWith(ctx, cl)
