@@ -2,6 +2,7 @@ package peer
 
 import (
 	"testing"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
@@ -78,4 +79,28 @@ func topic(t *testing.T, s *Server, name string) (int, string) {
 		value = *c.Value
 	}
 	return len(m.(*kmsg.MetadataResponse).Topics[0].Partitions), value
+}
+
+// Three brokers of either kind come to know each other, and again after one was
+// killed, one was stopped in its tracks and one was restarted.
+func TestClustersLive(t *testing.T) {
+	for name, start := range map[string]func(testing.TB, int, Options) *Cluster{"Sawlog": SawlogCluster, "Kafka": KafkaCluster} {
+		t.Run(name, func(t *testing.T) {
+			c := start(t, 3, Options{})
+			c.Node(1).Kill()
+			c.Node(1).Restart()
+			c.Node(2).Restart()
+			c.Node(3).Pause()
+			conn, err := Dial(t.Context(), c.Node(3).Addr)
+			if err == nil {
+				_, err = conn.Ask(kmsg.NewPtrApiVersionsRequest(), 100*time.Millisecond)
+				_ = conn.Close()
+			}
+			if err == nil {
+				t.Error("a node answers that was stopped in its tracks")
+			}
+			c.Node(3).Resume()
+			c.Await()
+		})
+	}
 }

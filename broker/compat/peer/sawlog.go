@@ -14,7 +14,16 @@ import (
 // Sawlog runs `sawlog serve` until the test ends.
 func Sawlog(t testing.TB, o Options) *Server {
 	t.Helper()
-	s := &Server{Name: "sawlog", Addr: address(t, o.Port), HTTP: address(t, 0), t: t, env: o.Env}
+	s := sawlog(t, 1, o)
+	s.start()
+	t.Cleanup(s.Stop)
+	return s
+}
+
+// sawlog is a server that is yet to be started.
+func sawlog(t testing.TB, id int, o Options) *Server {
+	t.Helper()
+	s := &Server{Name: "sawlog", ID: int32(id), Addr: address(t, o.Port), HTTP: address(t, 0), t: t, env: o.Env}
 	room := t.TempDir()
 	s.Dir, s.LogFile = o.Dir, filepath.Join(room, "sawlog.log")
 	if s.Dir == "" {
@@ -29,8 +38,6 @@ func Sawlog(t testing.TB, o Options) *Server {
 		binary = Binary(t)
 	}
 	s.argv = append([]string{binary, "serve", "--config", file, "--data", s.Dir, "--listen", s.Addr, "--http", s.HTTP}, o.Args...)
-	s.start()
-	t.Cleanup(s.Stop)
 	return s
 }
 

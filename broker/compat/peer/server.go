@@ -9,13 +9,18 @@
 package peer
 
 import (
+	"context"
 	"errors"
+	"fmt"
 	"net"
 	"os"
 	"path/filepath"
 	"strconv"
+	"syscall"
 	"testing"
 	"time"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
 // Options says how a server is started.
@@ -32,16 +37,17 @@ type Options struct {
 // Server is a broker in a process of its own, stopped when its test ends.
 type Server struct {
 	Name    string // sawlog or kafka
+	ID      int32  // of the broker, from 1 on
 	Addr    string // HOST:PORT of the Kafka listener
 	HTTP    string // HOST:PORT of Sawlog's console and API; empty for Kafka
 	Dir     string // data directory
 	LogFile string // what it writes to standard output and error, over all its lives
 	PID     int    // of its present life
 
-	t     testing.TB
-	argv  []string
-	env   []string
-	child *child
+	t       testing.TB
+	argv    []string
+	env     []string
+	process *Process
 }
 
 // patience is how long a server may take to answer or to stop. A JVM that gets a
@@ -51,28 +57,97 @@ const patience = 3 * time.Minute
 // start runs the server and returns when it takes requests.
 func (s *Server) start() {
 	s.t.Helper()
-	c, err := spawn(s.argv, s.env, s.LogFile)
+	s.launch()
+	s.await(1)
+}
+
+// launch runs the server's process.
+func (s *Server) launch() {
+	s.t.Helper()
+	p, err := Launch{Argv: s.argv, Env: s.env, LogFile: s.LogFile}.Start()
 	if err != nil {
 		s.t.Fatalf("%s: %v", s.Name, err)
 	}
-	s.child, s.PID = c, c.cmd.Process.Pid
-	if err := c.answers(s.Addr, patience); err != nil {
-		c.kill()
-		s.t.Fatalf("%s: %v; it said:\n%s", s.Name, err, tail(s.LogFile))
+	s.process, s.PID = p, p.PID
+}
+
+// await returns when the server takes requests and knows so many brokers.
+func (s *Server) await(brokers int) {
+	s.t.Helper()
+	if err := s.answers(brokers, patience); err != nil {
+		s.process.Kill()
+		s.t.Fatalf("%s %d: %v; it said:\n%s", s.Name, s.ID, err, tail(s.LogFile))
 	}
+}
+
+// answers waits until the server counts itself among so many brokers.
+func (s *Server) answers(brokers int, limit time.Duration) error {
+	ctx, cancel := context.WithTimeout(context.Background(), limit)
+	defer cancel()
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	var last error
+	for {
+		select {
+		case <-s.process.ended:
+			return fmt.Errorf("it ended before it answered: %w", s.process.err)
+		case <-ctx.Done():
+			return fmt.Errorf("no answer within %s: %w", limit, last)
+		case <-tick.C: // another process acts
+			if last = s.present(ctx, brokers); last == nil {
+				return nil
+			}
+		}
+	}
+}
+
+// present asks for metadata and wants the server and others in it.
+func (s *Server) present(ctx context.Context, brokers int) error {
+	conn, err := Dial(ctx, s.Addr)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = conn.Close() }() // only read from
+	req := kmsg.NewPtrMetadataRequest()
+	req.Version = 4
+	req.Topics = []kmsg.MetadataRequestTopic{}
+	resp, err := conn.Ask(req, 5*time.Second)
+	if err != nil {
+		return err
+	}
+	m := resp.(*kmsg.MetadataResponse)
+	self := false
+	for _, b := range m.Brokers {
+		self = self || b.NodeID == s.ID
+	}
+	if !self || len(m.Brokers) < brokers || m.ControllerID < 0 {
+		return fmt.Errorf("%d brokers and controller %d in its metadata, itself among them: %t", len(m.Brokers), m.ControllerID, self)
+	}
+	return nil
 }
 
 // Stop ends the server with SIGTERM and waits for it. One that has ended
 // already stays so.
 func (s *Server) Stop() {
 	s.t.Helper()
-	if err := s.child.stop(patience); err != nil {
-		s.t.Errorf("%s: %v; it said:\n%s", s.Name, err, tail(s.LogFile))
+	if err := s.process.Stop(patience); err != nil {
+		s.t.Errorf("%s %d: %v; it said:\n%s", s.Name, s.ID, err, tail(s.LogFile))
 	}
 }
 
 // Kill ends the server with SIGKILL and waits for it.
-func (s *Server) Kill() { s.child.kill() }
+func (s *Server) Kill() { s.process.Kill() }
+
+// Pause stops the server where it is (SIGSTOP), Resume lets it go on.
+func (s *Server) Pause()  { s.signal(syscall.SIGSTOP) }
+func (s *Server) Resume() { s.signal(syscall.SIGCONT) }
+
+func (s *Server) signal(to os.Signal) {
+	s.t.Helper()
+	if err := s.process.Signal(to); err != nil {
+		s.t.Errorf("%s %d: %v", s.Name, s.ID, err)
+	}
+}
 
 // Restart starts the server again over the same directory and on the same
 // ports; one that still runs is stopped first.
