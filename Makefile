@@ -102,11 +102,15 @@ compat: bin/sawlog
 	$(call tested,-p 1 ./broker/compat/...,_test.go:[0-9]+: .*(passed|compared|steps as expected|excluded)|)
 
 # Clusters of real processes under kill, stop, cut-off networks and sick disks
-# while clients work; results add up in bin/chaos/results.jsonl. Network
-# namespaces and loop devices need root; without them a run does without the
-# faults they bring, and says so.
+# while clients work; results add up in broker/chaos/results.jsonl, or in OUT.
+# Network namespaces and loop devices need root; without them a run does without
+# the faults they bring, and says so. What the runs check is checked first.
 chaos: bin/sawlog
-	go test -count=1 -timeout 24h -v -run 'TestChaos$$' ./broker/chaos -runs $(RUNS)
+	go test -count=1 -timeout 10m -skip '$(CHAOS_RUNS)' ./broker/chaos
+	go test -count=1 -timeout 24h -v -run 'TestChaos$$' ./broker/chaos -runs $(RUNS) $(if $(OUT),-out $(OUT))
+
+# Tests of broker/chaos that start clusters.
+CHAOS_RUNS := TestChaos$$|TestFailover|TestPowerLoss
 
 # How long 10,000 partitions take to find new leaders, and what power cuts take.
 failover: bin/sawlog

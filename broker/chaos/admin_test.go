@@ -110,7 +110,11 @@ func partitions(addr string, topics ...string) ([]partition, error) {
 }
 
 // controller is the node that leads the metadata, 0 when none says it does.
-func (c *cluster) controller() int32 {
+func (c *cluster) controller() int32 { return c.quorum().LeaderID }
+
+// quorum is who leads the metadata and who votes on it, nothing when no node
+// says so.
+func (c *cluster) quorum() kmsg.DescribeQuorumResponseTopicPartition {
 	req := kmsg.NewPtrDescribeQuorumRequest()
 	req.Version = 0
 	topic := kmsg.NewDescribeQuorumRequestTopic()
@@ -124,10 +128,10 @@ func (c *cluster) controller() int32 {
 		}
 		r := resp.(*kmsg.DescribeQuorumResponse)
 		if r.ErrorCode == 0 && len(r.Topics) > 0 && len(r.Topics[0].Partitions) > 0 && r.Topics[0].Partitions[0].ErrorCode == 0 {
-			return r.Topics[0].Partitions[0].LeaderID
+			return r.Topics[0].Partitions[0]
 		}
 	}
-	return 0
+	return kmsg.DescribeQuorumResponseTopicPartition{}
 }
 
 // move reassigns partitions; nil replicas cancel.
@@ -171,19 +175,6 @@ func (c *cluster) electPreferred() error {
 			return err
 		}
 		return kerr.ErrorForCode(resp.(*kmsg.ElectLeadersResponse).ErrorCode)
-	})
-}
-
-// unregister takes a broker that has left out of the cluster.
-func (c *cluster) unregister(id int32) error {
-	req := kmsg.NewPtrUnregisterBrokerRequest()
-	req.BrokerID = id
-	return c.anyone(10*time.Second, func(n *node) error {
-		resp, err := ask(n.kafka, req, askLimit)
-		if err != nil {
-			return err
-		}
-		return kerr.ErrorForCode(resp.(*kmsg.UnregisterBrokerResponse).ErrorCode)
 	})
 }
 

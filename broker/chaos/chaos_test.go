@@ -3,12 +3,13 @@
 package chaos
 
 import (
+	"cmp"
 	"context"
+	"debug/buildinfo"
 	"errors"
 	"flag"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -28,7 +29,7 @@ var (
 	runsFlag   = flag.Int("runs", 1, "how many more runs TestChaos makes, from the first seed without a result on")
 	firstFlag  = flag.Uint64("first", 1, "the seed TestChaos begins to look from, so that several can run beside each other, each with its -out")
 	seedsFlag  = flag.String("seeds", "", "make the runs of these seeds instead, such as 17,23; their results aren't kept")
-	outFlag    = flag.String("out", "", "the results file; bin/chaos/results.jsonl of the project when empty")
+	outFlag    = flag.String("out", "", "the results file; results.jsonl of this folder when empty")
 	faultsFlag = flag.String("faults", "", "only these kinds of faults, such as kill,isolate")
 	harmFlag   = flag.Duration("harm", 40*time.Second, "how long faults go on in a run")
 	healFlag   = flag.Duration("heal", 20*time.Second, "how long clients work on after the last fault")
@@ -36,35 +37,27 @@ var (
 	keepFlag   = flag.Bool("keep", false, "keep the directories of runs that pass, too")
 )
 
-// home is where runs leave what they leave.
+// home is where runs leave what they leave: beside a results file that was asked
+// for.
 func home(t testing.TB) string {
 	t.Helper()
+	dir := "../../bin/chaos"
 	if *outFlag != "" {
-		dir, err := filepath.Abs(filepath.Dir(*outFlag))
-		if err != nil {
-			t.Fatal(err)
-		}
-		return dir
+		dir = filepath.Dir(*outFlag)
 	}
-	dir, err := filepath.Abs("../../bin/chaos")
+	dir, err := filepath.Abs(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return dir
 }
 
-func resultsFile(t testing.TB) string {
-	t.Helper()
-	if *outFlag != "" {
-		return *outFlag
-	}
-	return filepath.Join(home(t), "results.jsonl")
-}
+func resultsFile() string { return cmp.Or(*outFlag, "results.jsonl") }
 
 // Clusters come to harm while clients work; nothing acknowledged is lost,
 // doubled or reordered.
 func TestChaos(t *testing.T) {
-	before, err := readResults(resultsFile(t))
+	before, err := readResults(resultsFile())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -81,7 +74,7 @@ func TestChaos(t *testing.T) {
 	}
 	kept := len(seeds) == 0
 	for seed := *firstFlag; kept && len(seeds) < *runsFlag; seed++ {
-		if !slices.ContainsFunc(before, func(r result) bool { return r.Seed == seed }) {
+		if !slices.ContainsFunc(before, func(l line) bool { return l.Seed == seed }) {
 			seeds = append(seeds, seed)
 		}
 	}
@@ -92,15 +85,15 @@ func TestChaos(t *testing.T) {
 				t.Errorf("seed %d: %s: %s", seed, v.Check, v.What)
 			}
 			if !kept {
-				t.Log(summary([]result{r}))
+				t.Log(summary([]line{r.line()}))
 				return
 			}
-			if err := addResult(resultsFile(t), r); err != nil {
+			if err := addResult(resultsFile(), r.line()); err != nil {
 				t.Error(err)
 			}
 		})
 	}
-	after, err := readResults(resultsFile(t))
+	after, err := readResults(resultsFile())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -109,11 +102,11 @@ func TestChaos(t *testing.T) {
 
 // What all runs so far have shown.
 func TestSummary(t *testing.T) {
-	all, err := readResults(resultsFile(t))
+	all, err := readResults(resultsFile())
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Logf("%s:\n%s", resultsFile(t), summary(all))
+	t.Logf("%s:\n%s", resultsFile(), summary(all))
 }
 
 // room is the directory of a run. It is gone after a run that passes, and moved
@@ -164,11 +157,14 @@ func chaos(t *testing.T, seed uint64) result {
 		return r
 	}
 	dir := room(t, strconv.FormatUint(seed, 10))
-	c, err := openCluster(t, dir, shape{size: r.Nodes, most: r.Nodes + 1, volumes: true, network: true})
+	c, err := openCluster(t, dir, shape{size: r.Nodes, most: r.Nodes + 2, volumes: true, network: true})
 	if err != nil {
 		return fail("the cluster does not come up", err)
 	}
 	r.Lacks = c.notes
+	for _, what := range r.Lacks {
+		t.Log("this machine lacks something: " + what)
+	}
 	parts := map[string]int{events: eventsPartitions, state: statePartitions}
 	if err := c.createTopic(events, eventsPartitions, replicas, map[string]string{"min.insync.replicas": least}); err != nil {
 		return fail("a topic can't be made", err)
@@ -199,7 +195,7 @@ func chaos(t *testing.T, seed uint64) result {
 	}
 	watchers.Go(func() { keepFetching(ctx, c, h, parts) })
 	time.Sleep(2 * time.Second) // of clients working, before the first fault
-	m := &mischief{c: c, h: h}
+	m := &mischief{c: c, h: h, founders: r.Nodes}
 	var only []string
 	if *faultsFlag != "" {
 		only = strings.Split(*faultsFlag, ",")
@@ -207,12 +203,12 @@ func chaos(t *testing.T, seed uint64) result {
 	if err := m.carryOut(planned(seed, m.able, only), *harmFlag); err != nil {
 		r.Violations = append(r.Violations, violation{"a fault can't be undone", err.Error()})
 	}
-	r.finish(c, h, w, l, m, parts, func() { cancel(); watchers.Wait() })
+	r.finish(dir, c, h, w, l, m, parts, func() { cancel(); watchers.Wait() })
 	return r
 }
 
 // finish heals, reads everything back and checks it.
-func (r *result) finish(c *cluster, h *history, w *workload, l *loads, m *mischief, parts map[string]int, stopWatching func()) {
+func (r *result) finish(dir string, c *cluster, h *history, w *workload, l *loads, m *mischief, parts map[string]int, stopWatching func()) {
 	note := func(check string, err error) {
 		if err != nil {
 			r.Violations = append(r.Violations, violation{check, err.Error()})
@@ -248,6 +244,9 @@ func (r *result) finish(c *cluster, h *history, w *workload, l *loads, m *mischi
 	r.Ops.Stale = stale(h.Commits, h.Fetched)
 	r.Ops.Loads, r.Ops.Retried, r.Ops.Rows = l.committed, l.retried, len(table)
 	r.Took = h.now().Seconds()
+	if len(r.Violations) > 0 {
+		note("the history can't be kept", r.keep(dir, h))
+	}
 }
 
 // compare stops the cluster and compares what its nodes have on disk.
@@ -395,13 +394,24 @@ func listOffsets(ctx context.Context, cl *kgo.Client, parts map[string]int, at i
 	return all, err
 }
 
-// version is that of the command line under test.
+// version is the commit the command line under test was built from, with a + when
+// there were changes to it.
 func version(t testing.TB) string {
 	t.Helper()
-	out, err := exec.Command(peer.Binary(t), "version").Output()
+	built, err := buildinfo.ReadFile(peer.Binary(t))
 	if err != nil {
 		t.Fatal(err)
 	}
-	first, _, _ := strings.Cut(string(out), "\n")
-	return strings.TrimSpace(first)
+	of := map[string]string{}
+	for _, s := range built.Settings {
+		of[s.Key] = s.Value
+	}
+	v := of["vcs.revision"]
+	if v = v[:min(7, len(v))]; v == "" {
+		return "unknown"
+	}
+	if of["vcs.modified"] == "true" {
+		v += "+"
+	}
+	return v
 }

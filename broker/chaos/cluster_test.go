@@ -72,6 +72,9 @@ func openCluster(t testing.TB, dir string, s shape) (*cluster, error) {
 			c.net = nil
 		}
 	}
+	if err := noClocks(); err != nil {
+		c.notes = append(c.notes, "no clock faults: "+err.Error())
+	}
 	t.Cleanup(c.killAll)
 	for range s.size {
 		n, err := c.add()
@@ -108,7 +111,7 @@ func (c *cluster) add() (*node, error) {
 	}
 	if c.net != nil {
 		host := c.net.address(id)
-		n.space = c.net.namespace(id)
+		n.world.space = c.net.namespace(id)
 		n.kafka, n.peer, n.http = host+":9092", host+":9093", host+":8088"
 	} else {
 		for _, to := range []*string{&n.kafka, &n.peer, &n.http} {
@@ -192,7 +195,8 @@ func (c *cluster) node(id int32) *node {
 	return c.nodes[id-1]
 }
 
-// heal ends every fault: cuts, pauses, full and frozen disks, dead processes.
+// heal ends every fault but dead processes: cuts, pauses, full and frozen disks,
+// wrong clocks.
 func (c *cluster) heal() error {
 	var errs []error
 	if c.net != nil {
@@ -204,6 +208,9 @@ func (c *cluster) heal() error {
 			errs = append(errs, n.volume.clear())
 		}
 		errs = append(errs, n.resume())
+		if n.world.clock != 0 {
+			errs = append(errs, n.setClock(0))
+		}
 	}
 	return errors.Join(errs...)
 }

@@ -32,6 +32,7 @@ type fault struct {
 	Held   int64   `json:"held_ms"`
 	Out    int64   `json:"out_ms"` // the longest time a partition took no writes from then on, until the next fault
 	Note   string  `json:"note,omitempty"`
+	Failed string  `json:"failed,omitempty"` // why it could not be done
 }
 
 // kind is a way to do harm: run does it, holds it for the step's time, and
@@ -41,21 +42,23 @@ type kind struct {
 	targets []string
 	least   time.Duration
 	most    time.Duration
-	needs   string // network, volumes, room for more nodes, or nothing
+	needs   string // network, volumes, clocks, room for more nodes, or nothing
 	run     func(*mischief, step, *fault) error
 }
 
 var (
 	anyone  = []string{"leader", "follower", "controller", "coordinator", "any"}
-	anyAll  = append(slices.Clone(anyone), "all")
+	all     = []string{"all"}
 	nothing = []string{""}
 )
 
 // kinds are all of them. A long pause is one beyond every session.
 var kinds = []kind{
-	{"kill", anyAll, 0, 4 * time.Second, "", (*mischief).killNodes},
+	{"kill", anyone, 0, 4 * time.Second, "", (*mischief).killNodes},
+	{"kill all", all, 0, 4 * time.Second, "", (*mischief).killNodes},
 	{"kill twice", anyone, 100 * time.Millisecond, time.Second, "", (*mischief).killTwice},
-	{"stop", anyAll, 100 * time.Millisecond, 2 * time.Second, "", (*mischief).pauseNodes},
+	{"stop", anyone, 100 * time.Millisecond, 3 * time.Second, "", (*mischief).pauseNodes},
+	{"stop all", all, 100 * time.Millisecond, 6 * time.Second, "", (*mischief).pauseNodes},
 	{"stop long", anyone, 3 * time.Second, 20 * time.Second, "", (*mischief).pauseNodes},
 	{"restart", anyone, 0, time.Second, "", (*mischief).restartNode},
 	{"rolling restart", nothing, 0, 0, "", (*mischief).rollingRestart},
@@ -66,10 +69,13 @@ var kinds = []kind{
 	{"disk full", anyone, 2 * time.Second, 6 * time.Second, "volumes", (*mischief).fillDisk},
 	{"disk stalls", anyone, 300 * time.Millisecond, 4 * time.Second, "volumes", (*mischief).freezeDisk},
 	{"slow disk", anyone, 2 * time.Second, 6 * time.Second, "", (*mischief).slowDisk},
+	{"power cut", anyone, 0, 3 * time.Second, "volumes", (*mischief).cutPower},
+	{"disk replaced", anyone, 0, 3 * time.Second, "", (*mischief).replaceDisk},
+	{"wrong clock", anyone, 2 * time.Second, 6 * time.Second, "clocks", (*mischief).misleadClock},
 	{"reassign", nothing, time.Second, 3 * time.Second, "", (*mischief).reassign},
 	{"elect preferred", nothing, 0, 0, "", (*mischief).elect},
 	{"broker joins", nothing, 2 * time.Second, 4 * time.Second, "room", (*mischief).joinBroker},
-	{"broker leaves", nothing, 0, 0, "room", (*mischief).leaveBroker},
+	{"broker leaves", nothing, 0, time.Second, "room", (*mischief).leaveBroker},
 }
 
 // planned is the order of faults of a seed, more than time allows. Every kind
@@ -98,9 +104,10 @@ func planned(seed uint64, able func(needs string) bool, only []string) []step {
 
 // mischief carries a plan out.
 type mischief struct {
-	c      *cluster
-	h      *history
-	faults []fault
+	c        *cluster
+	h        *history
+	faults   []fault
+	founders int // nodes the run began with
 }
 
 // able says whether this cluster can have what a kind needs.
@@ -110,8 +117,10 @@ func (m *mischief) able(needs string) bool {
 		return m.c.net != nil
 	case "volumes":
 		return m.c.volumes
+	case "clocks":
+		return noClocks() == nil
 	case "room":
-		return m.c.net == nil || len(m.c.nodes) < m.c.net.size
+		return m.hasRoom()
 	}
 	return true
 }
@@ -129,7 +138,7 @@ func (m *mischief) carryOut(plan []step, lasts time.Duration) error {
 		f := fault{Kind: s.kind, Target: s.target, At: m.h.now().Milliseconds()}
 		i := slices.IndexFunc(kinds, func(k kind) bool { return k.name == s.kind })
 		if err := kinds[i].run(m, s, &f); err != nil {
-			f.Note = err.Error()
+			f.Failed = err.Error()
 		}
 		f.Held = m.h.now().Milliseconds() - f.At
 		m.faults = append(m.faults, f)
@@ -150,16 +159,16 @@ func (m *mischief) recover() error {
 
 // victims are the nodes a step is about.
 func (m *mischief) victims(s step, f *fault) []*node {
-	all := slices.DeleteFunc(slices.Clone(m.c.nodes), func(n *node) bool { return n.left || n.lives == 0 })
+	members := slices.DeleteFunc(slices.Clone(m.c.nodes), func(n *node) bool { return n.left || n.lives == 0 })
 	if s.target == "all" {
-		for _, n := range all {
+		for _, n := range members {
 			f.Nodes = append(f.Nodes, n.id)
 		}
-		return all
+		return members
 	}
 	n := m.c.node(m.pick(s))
 	if n == nil || n.left {
-		n = all[s.pick%uint64(len(all))]
+		n = members[s.pick%uint64(len(members))]
 		f.Target += " (unknown)"
 	}
 	f.Nodes = []int32{n.id}
@@ -359,6 +368,61 @@ func (m *mischief) slowDisk(s step, f *fault) error {
 	return errors.Join(hog.Close(), os.Remove(name))
 }
 
+// complete waits until every replica is in sync and three nodes at least vote on
+// the metadata: what a node loses from then on must not meet another's loss.
+func (m *mischief) complete() error {
+	return await(10*time.Second, func() error {
+		if q := m.c.quorum(); len(q.CurrentVoters) < min(3, m.founders) {
+			return fmt.Errorf("%d nodes vote", len(q.CurrentVoters))
+		}
+		return m.c.healed(everyTopic...)
+	})
+}
+
+// cutPower takes the power of one node: what it hadn't synced is gone.
+func (m *mischief) cutPower(s step, f *fault) error {
+	if err := m.complete(); err != nil {
+		return err
+	}
+	n := m.victims(s, f)[0]
+	if err := n.powerCut(); err != nil {
+		return err
+	}
+	time.Sleep(s.hold)
+	return n.start()
+}
+
+// replaceDisk ends a node and starts it again with nothing on its disk.
+func (m *mischief) replaceDisk(s step, f *fault) error {
+	if err := m.complete(); err != nil {
+		return err
+	}
+	n := m.victims(s, f)[0]
+	n.kill()
+	if err := os.RemoveAll(n.data()); err != nil {
+		return err
+	}
+	time.Sleep(s.hold)
+	return n.start()
+}
+
+// misleadClock sets a node's wall clock off by up to ten hours, forth or back,
+// less than what retention and producers' memory last; every other time the
+// node is killed meanwhile and begins again by the wrong clock.
+func (m *mischief) misleadClock(s step, f *fault) error {
+	n := m.victims(s, f)[0]
+	off := time.Duration(int64(s.pick>>8%72_000)-36_000) * time.Second
+	f.Note = off.String()
+	err := n.setClock(off)
+	time.Sleep(s.hold / 2)
+	if s.pick%2 == 0 {
+		n.kill()
+		err = errors.Join(err, n.start())
+	}
+	time.Sleep(s.hold / 2)
+	return errors.Join(err, n.setClock(0))
+}
+
 // reassign gives some partitions replicas drawn anew, and after a while again.
 func (m *mischief) reassign(s step, f *fault) error {
 	rng := rand.New(rand.NewPCG(s.pick, 1))
@@ -393,80 +457,6 @@ func (m *mischief) reassign(s step, f *fault) error {
 }
 
 func (m *mischief) elect(step, *fault) error { return m.c.electPreferred() }
-
-// joinBroker starts another node and gives it partitions.
-func (m *mischief) joinBroker(s step, f *fault) error {
-	if m.c.net != nil && len(m.c.nodes) >= m.c.net.size {
-		return errors.New("no room for another node")
-	}
-	n, err := m.c.add()
-	if err != nil {
-		return err
-	}
-	f.Nodes = []int32{n.id}
-	if err := n.start(); err != nil {
-		return err
-	}
-	if err := await(15*time.Second, n.ready); err != nil {
-		return fmt.Errorf("node %d is not ready: %w", n.id, err)
-	}
-	to := map[place][]int32{}
-	for p := range 2 {
-		to[place{events, int32(p)}] = []int32{n.id, 1 + int32(s.pick%2), 3}
-	}
-	if err := m.c.move(to); err != nil {
-		return err
-	}
-	time.Sleep(s.hold)
-	return nil
-}
-
-// leaveBroker moves everything off the node that came last, stops it and takes
-// it out of the cluster.
-func (m *mischief) leaveBroker(_ step, f *fault) error {
-	n := m.c.nodes[len(m.c.nodes)-1]
-	if n.id <= 3 || n.left {
-		return errors.New("nobody is there to leave")
-	}
-	f.Nodes = []int32{n.id}
-	if err := await(15*time.Second, func() error { return m.moveOff(n.id) }); err != nil {
-		return err
-	}
-	n.left = true
-	if err := n.stop(stopLimit); err != nil {
-		m.h.complain("a node that leaves: %v", err)
-	}
-	return m.c.unregister(n.id)
-}
-
-// moveOff reassigns what a node holds, and is content once it holds nothing.
-func (m *mischief) moveOff(id int32) error {
-	all := m.c.running()
-	if len(all) == 0 {
-		return errors.New("no node runs")
-	}
-	parts, err := partitions(all[0].kafka, everyTopic...)
-	if err != nil {
-		return err
-	}
-	to := map[place][]int32{}
-	for _, p := range parts {
-		if !slices.Contains(p.Replicas, id) {
-			continue
-		}
-		replicas := slices.DeleteFunc(slices.Clone(p.Replicas), func(r int32) bool { return r == id })
-		for other := int32(1); len(replicas) < len(p.Replicas) && other <= 3; other++ {
-			if !slices.Contains(replicas, other) {
-				replicas = append(replicas, other)
-			}
-		}
-		to[p.place] = replicas
-	}
-	if len(to) == 0 {
-		return nil
-	}
-	return errors.Join(fmt.Errorf("%d partitions are on node %d", len(to), id), m.c.move(to))
-}
 
 // everyTopic are those of a run and the broker's own.
 var everyTopic = []string{events, state, "__consumer_offsets", "__sawlog_jobs"}

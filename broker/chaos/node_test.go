@@ -18,8 +18,7 @@ type node struct {
 	kafka  string // HOST:PORT of each listener
 	peer   string
 	http   string
-	space  string // its network namespace, "" = the test's
-	boot   string // a file with the boot id it sees, "" = the machine's
+	world  world
 	dir    string // the room of its data, log and volume
 	volume *volume
 	argv   []string
@@ -51,7 +50,7 @@ func (n *node) start() error {
 	}
 	_, _ = fmt.Fprintf(f, "==== life %d of node %d, %s\n", n.lives, n.id, time.Now().UTC().Format(time.RFC3339Nano)) // for the reader of the log only
 	_ = f.Close()
-	n.process, err = launch(n.space, n.boot, n.argv, n.logFile())
+	n.process, err = launch(n.world, n.argv, n.logFile())
 	n.paused = false
 	return err
 }
@@ -100,6 +99,17 @@ func (n *node) signal(s os.Signal, paused bool) error {
 	return n.process.cmd.Process.Signal(s)
 }
 
+// setClock puts the node's wall clock off, also that of its next processes.
+func (n *node) setClock(off time.Duration) error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.world.clock = off
+	if n.process == nil || !n.process.alive() || n.process.clock == nil {
+		return nil
+	}
+	return n.process.clock.set(off)
+}
+
 // cpu is what the process has used of the processors.
 func (n *node) cpu() (time.Duration, error) {
 	n.mu.Lock()
@@ -144,12 +154,12 @@ func (n *node) powerCut() error {
 	if err := os.Rename(after, n.volume.file); err != nil {
 		return err
 	}
-	n.boot = filepath.Join(n.dir, "boot_id")
+	n.world.boot = filepath.Join(n.dir, "boot_id")
 	b, err := os.ReadFile("/proc/sys/kernel/random/uuid")
 	if err != nil {
 		return err
 	}
-	if err := os.WriteFile(n.boot, b, 0o600); err != nil {
+	if err := os.WriteFile(n.world.boot, b, 0o600); err != nil {
 		return err
 	}
 	return n.volume.mount()

@@ -17,14 +17,21 @@ import (
 // process is one life of a server.
 type process struct {
 	cmd   *exec.Cmd
+	clock *clock // nil: this machine lets none be set
 	ended chan struct{}
 	err   error // of Wait, once ended is closed
 }
 
-// launch starts a command in a network namespace ("" = the test's own), in which
-// the kernel's boot id reads as a file's content ("" = the true one); its output
-// is appended to a file. It dies with the test process.
-func launch(space, boot string, argv []string, logFile string) (*process, error) {
+// world is where a process lives, or believes to live.
+type world struct {
+	space string        // network namespace, "" = the test's own
+	boot  string        // a file that reads as the kernel's boot id, "" = the true one
+	clock time.Duration // by how much its wall clock is off
+}
+
+// launch starts a command in a world; its output is appended to a file. It dies
+// with the test process.
+func launch(w world, argv []string, logFile string) (*process, error) {
 	out, err := os.OpenFile(logFile, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
 		return nil, err
@@ -38,8 +45,10 @@ func launch(space, boot string, argv []string, logFile string) (*process, error)
 		// the process, so that thread has to stay; and it is in another namespace,
 		// so it ends with this goroutine, which never unlocks it.
 		runtime.LockOSThread()
-		err := errors.Join(enter(space), bootAs(boot))
-		if err == nil {
+		err := errors.Join(enter(w.space), bootAs(w.boot))
+		if err == nil && noClocks() == nil {
+			p.clock, err = startWithClock(p.cmd, w.clock)
+		} else if err == nil {
 			err = p.cmd.Start()
 		}
 		_ = out.Close() // the process holds it now
@@ -47,6 +56,9 @@ func launch(space, boot string, argv []string, logFile string) (*process, error)
 		if err == nil {
 			p.err = p.cmd.Wait()
 			close(p.ended)
+		}
+		if p.clock != nil {
+			_ = p.clock.memory.Close() // of a process that is no more
 		}
 	}()
 	return p, <-started

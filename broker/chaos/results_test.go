@@ -17,7 +17,7 @@ import (
 	"time"
 )
 
-// result is a run, a line of the results file.
+// result is what came of a run.
 type result struct {
 	Seed       uint64      `json:"seed"`
 	Began      time.Time   `json:"began"`
@@ -39,14 +39,15 @@ type ops struct {
 	Unknown int `json:"unknown"`
 	Read    int `json:"read"`
 	Commits int `json:"commits"`
-	Stale   int `json:"stale"` // fetches of offsets that answered an older state
+	Fetched int `json:"fetched"` // offsets of the group
+	Stale   int `json:"stale"`   // of these, such as answered an older state
 	Loads   int `json:"loads"`
 	Retried int `json:"retried"`
 	Rows    int `json:"rows"`
 }
 
 func count(h *history) ops {
-	o := ops{Sent: len(h.Sent), Read: len(h.Seen), Commits: len(h.Commits)}
+	o := ops{Sent: len(h.Sent), Read: len(h.Seen), Commits: len(h.Commits), Fetched: len(h.Fetched)}
 	for _, s := range h.Sent {
 		switch s.Verdict {
 		case acked:
@@ -60,8 +61,41 @@ func count(h *history) ops {
 	return o
 }
 
+// line is what the results file keeps of a run.
+type line struct {
+	Seed    uint64 `json:"seed"`
+	Version string `json:"version"` // the commit
+	Nodes   int    `json:"nodes"`
+	Lacks   int    `json:"lacks,omitempty"` // kinds of faults this machine could not do
+	Ops     int    `json:"ops"`             // records sent and read, offsets committed and fetched
+	Acked   int    `json:"acked"`
+	Rows    int    `json:"rows"`
+	HealMS  int64  `json:"heal_ms"`
+	// For each fault how long a partition took no writes from then on.
+	Out      map[string][]int64 `json:"out_ms"`
+	Violated []string           `json:"violated,omitempty"`
+}
+
+func (r *result) line() line {
+	l := line{
+		Seed: r.Seed, Version: r.Version, Nodes: r.Nodes, Lacks: len(r.Lacks), Acked: r.Ops.Acked, Rows: r.Ops.Rows,
+		Ops: r.Ops.Sent + r.Ops.Read + r.Ops.Commits + r.Ops.Fetched, HealMS: r.HealMS, Out: map[string][]int64{},
+	}
+	for _, f := range r.Faults {
+		if f.Failed == "" {
+			l.Out[f.Kind] = append(l.Out[f.Kind], f.Out)
+		}
+	}
+	for _, v := range r.Violations {
+		if !slices.Contains(l.Violated, v.Check) {
+			l.Violated = append(l.Violated, v.Check)
+		}
+	}
+	return l
+}
+
 // readResults reads a results file; a last line that was torn off is left out.
-func readResults(file string) ([]result, error) {
+func readResults(file string) ([]line, error) {
 	f, err := os.Open(file)
 	if errors.Is(err, os.ErrNotExist) {
 		return nil, nil
@@ -69,63 +103,70 @@ func readResults(file string) ([]result, error) {
 		return nil, err
 	}
 	defer func() { _ = f.Close() }() // only read from
-	var all []result
+	var all []line
 	for dec := json.NewDecoder(bufio.NewReader(f)); ; {
-		var r result
-		if err := dec.Decode(&r); err != nil {
+		var l line
+		if err := dec.Decode(&l); err != nil {
 			return all, nil
 		}
-		all = append(all, r)
+		all = append(all, l)
 	}
 }
 
 // addResult appends a run.
-func addResult(file string, r result) error {
+func addResult(file string, l line) error {
 	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
 		return err
 	}
-	f, err := os.OpenFile(file, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	f, err := os.OpenFile(file, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 	if err != nil {
 		return err
 	}
-	line, err := json.Marshal(r)
+	b, err := json.Marshal(l)
 	if err != nil {
 		return errors.Join(err, f.Close())
 	}
-	_, err = f.Write(append(line, '\n'))
+	_, err = f.Write(append(b, '\n'))
 	return errors.Join(err, f.Close())
 }
 
+// keep leaves all there is to know of a run in its directory.
+func (r *result) keep(dir string, h *history) error {
+	var errs []error
+	for name, what := range map[string]any{
+		"result.json": r, "sent.json": h.Sent, "seen.json": h.Seen,
+		"offsets.json": slices.Concat(h.Commits, h.Fetched, h.Final),
+	} {
+		b, err := json.MarshalIndent(what, "", " ")
+		errs = append(errs, err, os.WriteFile(filepath.Join(dir, name), b, 0o600))
+	}
+	return errors.Join(errs...)
+}
+
 // summary says what runs have shown.
-func summary(all []result) string {
+func summary(all []line) string {
 	var b strings.Builder
-	failed, sum := 0, ops{}
-	broken := map[string][]uint64{}
-	faults := map[string][]fault{}
+	failed, ops, acked, rows := 0, 0, 0, 0
+	broken, faults := map[string][]uint64{}, map[string][]int64{}
 	var heals []int64
-	for _, r := range all {
-		if len(r.Violations) > 0 {
+	for _, l := range all {
+		if len(l.Violated) > 0 {
 			failed++
 		}
-		for _, v := range r.Violations {
-			if !slices.Contains(broken[v.Check], r.Seed) {
-				broken[v.Check] = append(broken[v.Check], r.Seed)
-			}
+		for _, check := range l.Violated {
+			broken[check] = append(broken[check], l.Seed)
 		}
-		for _, f := range r.Faults {
-			faults[f.Kind] = append(faults[f.Kind], f)
+		for kind, out := range l.Out {
+			faults[kind] = append(faults[kind], out...)
 		}
-		heals = append(heals, r.HealMS)
-		sum.Sent, sum.Acked, sum.Refused = sum.Sent+r.Ops.Sent, sum.Acked+r.Ops.Acked, sum.Refused+r.Ops.Refused
-		sum.Unknown, sum.Read, sum.Commits = sum.Unknown+r.Ops.Unknown, sum.Read+r.Ops.Read, sum.Commits+r.Ops.Commits
-		sum.Loads, sum.Rows = sum.Loads+r.Ops.Loads, sum.Rows+r.Ops.Rows
+		heals = append(heals, l.HealMS)
+		ops, acked, rows = ops+l.Ops, acked+l.Acked, rows+l.Rows
 	}
 	_, _ = fmt.Fprintf(&b, "%d runs, %d with a violation", len(all), failed)
 	if failed == 0 && len(all) > 0 {
 		_, _ = fmt.Fprintf(&b, "; at 95 %% confidence fewer than %.1f %% of runs have one", min(100, 300/float64(len(all))))
 	}
-	_, _ = fmt.Fprintf(&b, "\nsent %d, acknowledged %d, refused %d, unknown %d; read %d; commits %d; load runs %d, rows %d\n",
-		sum.Sent, sum.Acked, sum.Refused, sum.Unknown, sum.Read, sum.Commits, sum.Loads, sum.Rows)
+	_, _ = fmt.Fprintf(&b, "\noperations %d, records acknowledged %d, Parquet rows %d\n", ops, acked, rows)
 	for _, c := range []string{"acknowledged lost", "doubled", "reordered"} {
 		_, _ = fmt.Fprintf(&b, "%s: %d runs\n", c, len(broken[c]))
 	}
@@ -135,10 +176,7 @@ func summary(all []result) string {
 	_, _ = fmt.Fprintf(&b, "all replicas in sync after healing: p50 %s, max %s\n", quantile(heals, 0.5), quantile(heals, 1))
 	_, _ = fmt.Fprintf(&b, "%-18s %6s %8s %8s %8s   a partition takes no writes for\n", "fault", "count", "p50", "p99", "max")
 	for _, k := range slices.Sorted(maps.Keys(faults)) {
-		var out []int64
-		for _, f := range faults[k] {
-			out = append(out, f.Out)
-		}
+		out := faults[k]
 		_, _ = fmt.Fprintf(&b, "%-18s %6d %8s %8s %8s\n", k, len(out), quantile(out, 0.5), quantile(out, 0.99), quantile(out, 1))
 	}
 	return b.String()
@@ -168,15 +206,20 @@ func blame(faults []fault, all []outage) {
 	}
 }
 
-// A results file goes on where it was, even when its last line is torn.
+// A results file goes on where it was, even when its last line is torn; its lines
+// are short.
 func TestResultsAreKept(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "deep", "results.jsonl")
 	for seed := range uint64(3) {
-		r := result{Seed: seed, HealMS: int64(1000 * seed), Ops: ops{Sent: 10, Acked: 9}, Faults: []fault{{Kind: "kill", Out: int64(seed) * 100}}}
+		r := result{Seed: 900 + seed, Version: "0123456+", Nodes: 5, HealMS: int64(1000 * seed), Ops: ops{Sent: 22_000, Acked: 21_000, Read: 60_000, Rows: 18_000}}
+		for i, k := range kinds[:12] {
+			r.Faults = append(r.Faults, fault{Kind: k.name, Out: int64(1000 + i)})
+		}
+		r.Faults = append(r.Faults, fault{Kind: "flood", Failed: "there was no water"})
 		if seed == 2 {
 			r.Violations = []violation{{"doubled", "x"}, {"doubled", "y"}}
 		}
-		if err := addResult(file, r); err != nil {
+		if err := addResult(file, r.line()); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -184,7 +227,12 @@ func TestResultsAreKept(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(file, append(b, `{"seed":9,"beg`...), 0o600); err != nil {
+	for text := range strings.Lines(string(b)) {
+		if len(text) > 400 {
+			t.Errorf("a line of %d bytes: %s", len(text), text)
+		}
+	}
+	if err := os.WriteFile(file, append(b, `{"seed":9,"nod`...), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	all, err := readResults(file)
@@ -192,13 +240,42 @@ func TestResultsAreKept(t *testing.T) {
 		t.Fatalf("%d results, %v", len(all), err)
 	}
 	text := summary(all)
-	for _, want := range []string{"3 runs, 1 with a violation", "sent 30, acknowledged 27", "doubled: 1 runs", "acknowledged lost: 0 runs", "seeds [2]", "max 2s"} {
+	for _, want := range []string{
+		"3 runs, 1 with a violation", "operations 246000, records acknowledged 63000, Parquet rows 54000",
+		"doubled: 1 runs", "acknowledged lost: 0 runs", "seeds [902]", "max 2s", "kill                    3       1s       1s       1s",
+	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the summary lacks %q:\n%s", want, text)
 		}
 	}
+	if strings.Contains(text, "flood") {
+		t.Errorf("a fault that was none is counted:\n%s", text)
+	}
 	if text := summary(all[:2]); !strings.Contains(text, "fewer than 100.0 %") {
 		t.Error(text)
+	}
+}
+
+// The README says how many runs there were, and what it says is so.
+func TestResultsAreWhatTheReadmeSays(t *testing.T) {
+	all, err := readResults("results.jsonl")
+	if err != nil {
+		t.Fatal(err)
+	}
+	readme, err := os.ReadFile("../../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	acked := 0
+	for _, l := range all {
+		acked += l.Acked
+		if len(l.Violated) > 0 {
+			t.Errorf("seed %d of %s violated %v", l.Seed, l.Version, l.Violated)
+		}
+	}
+	want := fmt.Sprintf("%d runs of it with %.1f million acknowledged records", len(all), float64(acked)/1e6)
+	if !strings.Contains(string(readme), want) {
+		t.Errorf("results.jsonl has grown: README.md has to say %q", want)
 	}
 }
 
