@@ -52,7 +52,7 @@ func (b *Broker) listOffsets(r *kmsg.ListOffsetsRequest) kmsg.Response {
 			case p.Timestamp < 0 && !knownTime(p.Timestamp, r.Version):
 				part.ErrorCode = kerr.UnsupportedVersion.Code
 			default:
-				part.ErrorCode = codeOf(listOffset(found, r, p, &part))
+				part.ErrorCode = codeOf(b.listOffset(found, r, p, &part))
 			}
 			out.Partitions = append(out.Partitions, part)
 		}
@@ -102,13 +102,18 @@ func hosted(t *topic, partition int32) (*replica.Partition, error) {
 	return t.partitions[partition], nil
 }
 
-// listOffset answers for one partition.
-func listOffset(t *topic, r *kmsg.ListOffsetsRequest, ask *kmsg.ListOffsetsRequestTopicPartition, out *kmsg.ListOffsetsResponseTopicPartition) error {
+// listOffset answers for one partition. A leader that the controller may have
+// replaced without its knowing is no more sure of where its log ends than one that
+// has just begun: others may have gone on.
+func (b *Broker) listOffset(t *topic, r *kmsg.ListOffsetsRequest, ask *kmsg.ListOffsetsRequestTopicPartition, out *kmsg.ListOffsetsResponseTopicPartition) error {
 	p, err := hosted(t, ask.Partition)
 	if err != nil {
 		return err
 	}
 	limit, epoch, err := p.Latest(offsets.Epoch(ask.CurrentLeaderEpoch), r.IsolationLevel == 1)
+	if err == nil && !b.controller.Leased() {
+		err = replica.ErrOffsetNotAvailable
+	}
 	unsure := errors.Is(err, replica.ErrOffsetNotAvailable)
 	switch {
 	case unsure && (ask.Timestamp == earliestTime || ask.Timestamp == earliestLocalTime):

@@ -551,16 +551,23 @@ func TestReadersMayAskANearerReplica(t *testing.T) {
 		}
 		synctest.Wait()
 		p := h.part(3, 0)
+		epoch := p.View().Epoch
+		none := offsets.NoEpoch
+		var out *log.ErrOffsetOutOfRange
 		for _, c := range []struct {
 			at   offsets.Offset
+			last offsets.Epoch // of the record before, as the reader has it
 			any  bool
 			want error
+			out  bool
 		}{
-			{0, true, nil}, {1, true, nil}, {2, true, replica.ErrOffsetNotAvailable}, {0, false, replica.ErrNotLeader},
+			{0, none, true, nil, false}, {1, none, true, nil, false}, {1, epoch, true, nil, false}, {0, none, false, replica.ErrNotLeader, false},
+			{2, none, true, replica.ErrOffsetNotAvailable, false}, {2, epoch, true, replica.ErrOffsetNotAvailable, false},
+			{2, epoch + 1, true, replica.ErrOffsetNotAvailable, false}, {3, none, true, nil, true}, {3, epoch, true, nil, true}, {3, epoch + 1, true, nil, true},
 		} {
-			r, err := p.Read(replica.Ask{At: c.at, MaxBytes: 1 << 20, Epoch: offsets.NoEpoch, LastEpoch: offsets.NoEpoch, Any: c.any})
-			if !errors.Is(err, c.want) || err == nil && (r.Bytes > 0) != (c.at == 0) {
-				t.Errorf("read at %d of a follower: %d bytes, %v", c.at, r.Bytes, err)
+			r, err := p.Read(replica.Ask{At: c.at, MaxBytes: 1 << 20, Epoch: none, LastEpoch: c.last, Any: c.any})
+			if errors.As(err, &out) != c.out || !c.out && !errors.Is(err, c.want) || err == nil && (r.Bytes > 0) != (c.at == 0) || r.Diverging != nil {
+				t.Errorf("read at %d of a follower, after epoch %d: %d bytes, diverging %+v, %v", c.at, c.last, r.Bytes, r.Diverging, err)
 			}
 			for _, region := range r.Regions {
 				region.Done()

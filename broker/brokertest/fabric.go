@@ -3,6 +3,7 @@ package brokertest
 import (
 	"context"
 	"errors"
+	"io"
 	"net"
 	"strings"
 	"sync"
@@ -108,10 +109,10 @@ func (f *Fabric) Dialer(from string) func(ctx context.Context, to string) (net.C
 			case <-ctx.Done():
 				return nil, ctx.Err()
 			case <-time.After(connectTime):
-				return nil, syscall.ETIMEDOUT
+				return nil, dialError(syscall.ETIMEDOUT)
 			}
 		case p == nil:
-			return nil, syscall.ECONNREFUSED
+			return nil, dialError(syscall.ECONNREFUSED)
 		}
 		time.Sleep(delay)
 		a, b := net.Pipe()
@@ -121,11 +122,16 @@ func (f *Fabric) Dialer(from string) func(ctx context.Context, to string) (net.C
 		case p.conns <- far:
 			return near, nil
 		case <-p.closed:
-			return nil, errors.Join(syscall.ECONNREFUSED, near.Close(), far.Close())
+			return nil, errors.Join(dialError(syscall.ECONNREFUSED), near.Close(), far.Close())
 		case <-ctx.Done():
 			return nil, errors.Join(ctx.Err(), near.Close(), far.Close())
 		}
 	}
+}
+
+// dialError is a connect that failed, as the net package tells it.
+func dialError(err error) error {
+	return &net.OpError{Op: "dial", Net: "memory", Err: err}
 }
 
 // link is the state of a direction; mu is held.
@@ -167,7 +173,22 @@ func (c *fabricConn) Write(b []byte) (int, error) {
 		return len(b), nil
 	}
 	time.Sleep(delay)
-	return c.Conn.Write(b)
+	n, err := c.Conn.Write(b)
+	return n, broken(err)
+}
+
+// Read takes what the other end has sent.
+func (c *fabricConn) Read(b []byte) (int, error) {
+	n, err := c.Conn.Read(b)
+	return n, broken(err)
+}
+
+// broken is the error of a connection that was closed, as a kernel tells it.
+func broken(err error) error {
+	if errors.Is(err, io.ErrClosedPipe) {
+		return &net.OpError{Op: "io", Net: "memory", Err: syscall.EPIPE}
+	}
+	return err
 }
 
 // Close ends the connection; over a way that is cut the other end isn't told.

@@ -42,7 +42,9 @@ func (p *Partition) Read(a Ask) (Read, error) {
 	if err != nil {
 		return r, err
 	}
-	if a.LastEpoch != offsets.NoEpoch {
+	// What a follower has beyond its high watermark may yet be cut away, and what
+	// it lacks may be committed: there it can't tell whether a reader has diverged.
+	if a.LastEpoch != offsets.NoEpoch && (v.Leads || a.At <= v.HighWatermark) {
 		last := p.EndOf(a.LastEpoch)
 		switch {
 		case last.Epoch == offsets.NoEpoch || a.At < v.LogStart:
