@@ -51,15 +51,18 @@ func Describe(ctx context.Context, c Cluster, names []string, pattern string) ([
 		if topics, cluster, err = metadata(ctx, c, names, match); err != nil {
 			return err
 		}
-		return positions(ctx, c, topics)
+		if err := positions(ctx, c, topics); err != nil {
+			return err
+		}
+		if err := policies(ctx, c, topics); err != nil {
+			return err
+		}
+		return sizes(ctx, c, topics)
 	})
 	if err != nil {
 		return nil, "", err
 	}
-	if err := policies(ctx, c, topics); err != nil {
-		return nil, "", err
-	}
-	return topics, cluster, sizes(ctx, c, topics)
+	return topics, cluster, nil
 }
 
 // metadata asks for the topics and the leaders of their partitions.

@@ -43,28 +43,30 @@ func TestDescribe(t *testing.T) {
 }
 
 func TestDescribeByPattern(t *testing.T) {
-	c := threeTopics(t)
-	for pattern, want := range map[string][]string{"^v": {"views"}, "e": {"keys", "views"}, ".*": {"keys", "views"}, "^keys$": {"keys"}} {
-		topics, _, err := Describe(t.Context(), c, nil, pattern)
-		if err != nil || len(topics) != len(want) {
-			t.Errorf("%s: %+v %v, want %v", pattern, topics, err, want)
-			continue
-		}
-		for i := range want {
-			if topics[i].Name != want[i] {
-				t.Errorf("%s: %s, want %s", pattern, topics[i].Name, want[i])
+	synctest.Test(t, func(t *testing.T) {
+		c := threeTopics(t)
+		for pattern, want := range map[string][]string{"^v": {"views"}, "e": {"keys", "views"}, ".*": {"keys", "views"}, "^keys$": {"keys"}} {
+			topics, _, err := Describe(t.Context(), c, nil, pattern)
+			if err != nil || len(topics) != len(want) {
+				t.Errorf("%s: %+v %v, want %v", pattern, topics, err, want)
+				continue
+			}
+			for i := range want {
+				if topics[i].Name != want[i] {
+					t.Errorf("%s: %s, want %s", pattern, topics[i].Name, want[i])
+				}
 			}
 		}
-	}
-	if _, _, err := Describe(t.Context(), c, nil, "^none"); !errors.Is(err, ErrUnknownTopic) {
-		t.Errorf("no match: %v", err)
-	}
-	if _, _, err := Describe(t.Context(), c, nil, "("); err == nil {
-		t.Error("a broken pattern was taken")
-	}
-	if _, _, err := Describe(t.Context(), c, []string{"nope"}, ""); !errors.Is(err, ErrUnknownTopic) {
-		t.Errorf("unknown name: %v", err)
-	}
+		if _, _, err := Describe(t.Context(), c, nil, "^none"); !errors.Is(err, ErrUnknownTopic) {
+			t.Errorf("no match: %v", err)
+		}
+		if _, _, err := Describe(t.Context(), c, nil, "("); err == nil {
+			t.Error("a broken pattern was taken")
+		}
+		if _, _, err := Describe(t.Context(), c, []string{"nope"}, ""); !errors.Is(err, ErrUnknownTopic) {
+			t.Errorf("unknown name: %v", err)
+		}
+	})
 }
 
 func TestDescribeWaitsForALeader(t *testing.T) {

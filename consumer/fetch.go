@@ -81,6 +81,7 @@ func (f *fetcher) run(ctx context.Context, at offsets.Offset, wants <-chan struc
 // next fetches at offset at until something comes, for opts.Patience at most.
 func (f *fetcher) next(ctx context.Context, at offsets.Offset) chunk {
 	deadline := time.Now().Add(f.opts.Patience)
+	believed := time.Now().Add(min(doubtFor, f.opts.Patience))
 	for pause := firstPause; ; pause = min(2*pause, longPause) {
 		ch, err := f.fetch(ctx, at)
 		switch {
@@ -90,6 +91,8 @@ func (f *fetcher) next(ctx context.Context, at offsets.Offset) chunk {
 			err = fmt.Errorf("%w: %s: nothing at offset %d although the log goes on to %d", ErrUnavailable, f.tp, at, f.end)
 		case errors.Is(err, errAgain):
 			continue
+		case doubtful(err) && time.Now().Before(believed):
+			f.leader, f.near = nil, nil
 		case !errors.Is(err, ErrUnavailable):
 			return chunk{at: at, err: err}
 		case f.near != nil: // it may lag or have died; the leader knows
@@ -105,6 +108,16 @@ func (f *fetcher) next(ctx context.Context, at offsets.Offset) chunk {
 			return chunk{at: at, err: ctx.Err()}
 		}
 	}
+}
+
+// doubtFor is how long a broker is not believed that says of a topic or of offsets
+// which were there that they are not: one that was cut off from the others may
+// take itself for the leader still, or lack what came since.
+const doubtFor = 10 * time.Second
+
+func doubtful(err error) bool {
+	var short *ShortError
+	return errors.Is(err, ErrUnknownTopic) || errors.As(err, &short)
 }
 
 // farFor is how long the leader is read from after a replica nearby has failed.
@@ -125,6 +138,8 @@ func (f *fetcher) fetch(ctx context.Context, at offsets.Offset) (chunk, error) {
 		return chunk{}, err
 	}
 	switch code := kerr.ErrorForCode(p.ErrorCode); {
+	case code == nil && p.DivergingEpoch.EndOffset >= 0 && f.near != nil:
+		return chunk{}, fmt.Errorf("%w: %s: the replica nearby lacks what was read up to offset %d", ErrUnavailable, f.tp, at)
 	case code == nil && p.DivergingEpoch.EndOffset >= 0:
 		return chunk{}, &CutError{TopicPartition: f.tp, At: at, Epoch: f.last, End: offsets.Offset(p.DivergingEpoch.EndOffset)}
 	case code == nil && f.near == nil && p.PreferredReadReplica >= 0 && len(p.RecordBatches) == 0:

@@ -9,6 +9,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -39,7 +40,9 @@ func (k *KafkaCluster) Rack() string { return k.rack }
 
 // Dial connects to a cluster and returns once a broker has answered, or with
 // ErrUnavailable naming the addresses when none did within the timeout.
-func Dial(ctx context.Context, c Config) (*KafkaCluster, error) {
+func Dial(ctx context.Context, c Config) (*KafkaCluster, error) { return dial(ctx, c) }
+
+func dial(ctx context.Context, c Config, extra ...kgo.Opt) (*KafkaCluster, error) {
 	if len(c.Brokers) == 0 {
 		return nil, errors.New("no broker address given")
 	}
@@ -65,7 +68,7 @@ func Dial(ctx context.Context, c Config) (*KafkaCluster, error) {
 	if err != nil {
 		return nil, err
 	}
-	client, err := kgo.NewClient(append(opts, secure...)...)
+	client, err := kgo.NewClient(slices.Concat(opts, secure, extra)...)
 	if err != nil {
 		return nil, fmt.Errorf("brokers %s: %w", strings.Join(c.Brokers, ","), err)
 	}

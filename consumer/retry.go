@@ -6,21 +6,33 @@ import (
 	"time"
 )
 
-// describePatience is how long a description is retried while leaders move.
-const describePatience = 15 * time.Second
+// describePatience is how long a description is retried while leaders move, and
+// newsPatience how long while a topic is unknown: it may just have been made, and
+// the broker asked have yet to hear of it.
+const (
+	describePatience = 15 * time.Second
+	newsPatience     = time.Second
+)
 
 const (
 	firstPause = 50 * time.Millisecond
 	longPause  = 2 * time.Second
 )
 
-// retry repeats do while its error is ErrUnavailable, for patience at most, and
-// returns the last error then.
+// retry repeats do while its error is ErrUnavailable, for patience at most, or
+// ErrUnknownTopic, for newsPatience, and returns the last error then.
 func retry(ctx context.Context, patience time.Duration, do func(context.Context) error) error {
-	deadline := time.Now().Add(patience)
+	began := time.Now()
 	for pause := firstPause; ; pause = min(2*pause, longPause) {
 		err := do(ctx)
-		if err == nil || !errors.Is(err, ErrUnavailable) || time.Now().Add(pause).After(deadline) {
+		limit := patience
+		switch {
+		case errors.Is(err, ErrUnknownTopic):
+			limit = newsPatience
+		case !errors.Is(err, ErrUnavailable):
+			return err
+		}
+		if time.Since(began)+pause > limit {
 			return err
 		}
 		if wait(ctx, pause) != nil {
