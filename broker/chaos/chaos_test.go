@@ -5,11 +5,11 @@ package chaos
 import (
 	"cmp"
 	"context"
-	"debug/buildinfo"
 	"errors"
 	"flag"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -394,24 +394,20 @@ func listOffsets(ctx context.Context, cl *kgo.Client, parts map[string]int, at i
 	return all, err
 }
 
-// version is the commit the command line under test was built from, with a + when
-// there were changes to it.
+// version is what the command line under test says it is, or else the commit of
+// the tree it was built from.
 func version(t testing.TB) string {
 	t.Helper()
-	built, err := buildinfo.ReadFile(peer.Binary(t))
+	out, err := exec.Command(peer.Binary(t), "version").Output()
 	if err != nil {
 		t.Fatal(err)
 	}
-	of := map[string]string{}
-	for _, s := range built.Settings {
-		of[s.Key] = s.Value
+	if said := strings.Fields(string(out)); len(said) > 1 && said[1] != "dev" {
+		return said[1]
 	}
-	v := of["vcs.revision"]
-	if v = v[:min(7, len(v))]; v == "" {
-		return "unknown"
+	commit, err := exec.Command("git", "describe", "--always", "--dirty").Output()
+	if err != nil {
+		return "dev" // a tree without its history
 	}
-	if of["vcs.modified"] == "true" {
-		v += "+"
-	}
-	return v
+	return strings.TrimSpace(string(commit))
 }
