@@ -19,10 +19,11 @@ type changes struct {
 	takeoverNow atomic.Int64 // nanoseconds they took in all
 }
 
-// count compares a topic with what it was. before is nil for a new one.
-func (c *changes) count(self offsets.BrokerID, before, now *controller.Topic) {
+// count compares a topic with what it was, and tells how many of its partitions
+// this broker was elected to lead. before is nil for a new one.
+func (c *changes) count(self offsets.BrokerID, before, now *controller.Topic) (elected int) {
 	if before == nil {
-		return
+		return 0
 	}
 	for i := range min(len(before.Partitions), len(now.Partitions)) {
 		was, is := &before.Partitions[i], &now.Partitions[i]
@@ -31,6 +32,7 @@ func (c *changes) count(self offsets.BrokerID, before, now *controller.Topic) {
 		}
 		if was.Leader != self {
 			c.elections.Add(1)
+			elected++
 			if is.Recovering && !was.Recovering {
 				c.unclean.Add(1)
 			}
@@ -42,6 +44,7 @@ func (c *changes) count(self offsets.BrokerID, before, now *controller.Topic) {
 			c.isrExpands.Add(1)
 		}
 	}
+	return elected
 }
 
 // missing tells whether one of a isn't in b.

@@ -159,6 +159,13 @@ func (c *counted) Read(b []byte) (int, error) {
 	return n, err
 }
 
+// bytes is how much went over the connections.
+func (h *house) bytes() int64 {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.moved
+}
+
 func (h *house) usable(id offsets.BrokerID) (int64, bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -327,6 +334,53 @@ func TestRecordsReachAllReplicas(t *testing.T) {
 		for i := range int32(4) { // at once: the high watermark waits for nothing, either
 			h.same(i, 1, 2, 3)
 		}
+	})
+}
+
+// A change of one partition of many leaves the others in peace: nobody who waits
+// for them is woken, and their followers don't ask for them anew.
+func TestAChangeOfOnePartitionIsAboutThatOne(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHouse(t, 200, 1, 2, 3)
+		for i := range int32(200) {
+			h.lead(i, 1, 1, 2, 3)
+		}
+		time.Sleep(5 * time.Second)
+		synctest.Wait()
+		seen := map[*replica.Partition]uint64{}
+		for id := range h.rooms {
+			for i := range int32(200) {
+				seen[h.part(id, i)] = h.part(id, i).View().Version
+			}
+		}
+		for _, c := range []struct {
+			what   string
+			change func()
+			most   int64 // bytes between the brokers
+		}{
+			{"an ISR", func() { h.assign(7, func(p *controller.Partition) { p.ISR = []offsets.BrokerID{1, 2} }) }, 0},
+			{"a leader", func() { h.lead(7, 2, 2, 1, 3) }, 4 << 10},
+		} {
+			before := h.bytes()
+			c.change()
+			synctest.Wait()
+			if moved := h.bytes() - before; moved > c.most {
+				t.Errorf("%s of one partition of 200 changed: %d bytes went between the brokers, expected at most %d", c.what, moved, c.most)
+			}
+			for id := range h.rooms {
+				for i := range int32(200) {
+					if p := h.part(id, i); i != 7 && p.View().Version != seen[p] {
+						t.Fatalf("%s of partition 7 changed: who waits for partition %d on %d was woken", c.what, i, id)
+					}
+				}
+			}
+		}
+		time.Sleep(time.Second)
+		h.put(2, 7, "written under the new leader")
+		h.put(1, 8, "and beside it")
+		synctest.Wait()
+		h.same(7, 1, 2, 3)
+		h.same(8, 1, 2, 3)
 	})
 }
 

@@ -113,6 +113,7 @@ func (b *Broker) onChange(old, now *controller.Image) {
 	everywhere := !sameConfigs(old.BrokerConfig, now.BrokerConfig) || !sameConfigs(old.BrokerConfigs(b.nodeID), now.BrokerConfigs(b.nodeID))
 	var led []quiet
 	var changed []*topic
+	elected := 0
 	for _, t := range now.Topics() {
 		before, _ := old.TopicByID(t.ID)
 		if before == t && !everywhere {
@@ -125,11 +126,14 @@ func (b *Broker) onChange(old, now *controller.Image) {
 		}
 		changed = append(changed, made)
 		led = b.newEpochs(led, before, made)
-		b.metrics.changes.count(b.nodeID, before, t)
+		elected += b.metrics.changes.count(b.nodeID, before, t)
 	}
 	b.adopt(changed, led, now.Index)
-	if len(led) > 0 {
-		b.metrics.changes.took(time.Since(began))
+	if took := time.Since(began); len(led) > 0 {
+		b.metrics.changes.took(took)
+		if elected > 0 {
+			b.config.Logger.Info("this broker leads more partitions", "partitions", elected, "took", took)
+		}
 	}
 	b.keepISRs(old, now)
 }
@@ -151,13 +155,32 @@ func (b *Broker) adopt(changed []*topic, led []quiet, image uint64) {
 	}
 	var following []replica.Following
 	for _, t := range changed {
+		news := t.since(b.topics.id(t.meta.ID))
 		b.resign(t)
-		b.assign(t, image)
+		b.assign(t, news, image)
 		b.topics.put(t)
 		b.elect(t)
-		following = b.follow(following, t)
+		following = b.follow(following, t, news)
 	}
 	b.fetchers.Set(following)
+}
+
+// since lists the replicas here for which something is new since before, which
+// may be nil: of a hundred partitions one change is often about one, and the
+// others, who waits for them and who follows them are to be left in peace.
+func (t *topic) since(before *topic) (news []int32) {
+	for i, p := range t.partitions {
+		if p == nil {
+			continue
+		}
+		index := int32(i)
+		known := before != nil && before.partition(index) == p && before.config.minISR == t.config.minISR &&
+			before.meta.Partitions[i].PartitionEpoch == t.meta.Partitions[i].PartitionEpoch
+		if !known {
+			news = append(news, index)
+		}
+	}
+	return news
 }
 
 // quiet is a partition whose leader this broker becomes.
@@ -167,16 +190,14 @@ type quiet struct {
 }
 
 // follow adds whom the replicas of a topic follow.
-func (b *Broker) follow(list []replica.Following, t *topic) []replica.Following {
-	for i, p := range t.partitions {
-		if p == nil {
-			continue
-		}
-		leader := t.meta.Partitions[i].Leader
+func (b *Broker) follow(list []replica.Following, t *topic, news []int32) []replica.Following {
+	for _, i := range news {
+		m := &t.meta.Partitions[i]
+		leader := m.Leader
 		if leader == b.nodeID {
 			leader = offsets.NoBroker
 		}
-		list = append(list, replica.Following{Partition: p, Leader: leader})
+		list = append(list, replica.Following{Partition: t.partitions[i], Leader: leader, Epoch: m.Epoch})
 	}
 	return list
 }
@@ -212,7 +233,9 @@ func (b *Broker) makeTopic(meta *controller.Topic, now *controller.Image) (*topi
 		}
 		if before != nil && before.partition(p.Index) != nil {
 			t.partitions[i] = before.partitions[i]
-			t.partitions[i].Log().SetConfig(t.config.log)
+			if before.config.log != t.config.log {
+				t.partitions[i].Log().SetConfig(t.config.log)
+			}
 			continue
 		}
 		l, err := b.claim(offsets.TopicPartition{Topic: meta.Name, Partition: p.Index}, meta.ID, t.config.log)
@@ -288,13 +311,10 @@ func (b *Broker) newEpochs(led []quiet, before *controller.Topic, t *topic) []qu
 }
 
 // assign tells the replicas of a topic who leads them, as of an image.
-func (b *Broker) assign(t *topic, image uint64) {
-	for i, p := range t.partitions {
-		if p == nil {
-			continue
-		}
+func (b *Broker) assign(t *topic, news []int32, image uint64) {
+	for _, i := range news {
 		m := &t.meta.Partitions[i]
-		p.Assign(replica.Assignment{
+		t.partitions[i].Assign(replica.Assignment{
 			Image:          image,
 			Leader:         m.Leader,
 			Epoch:          m.Epoch,
@@ -304,6 +324,21 @@ func (b *Broker) assign(t *topic, image uint64) {
 			MinISR:         m.MinISR(t.config.minISR),
 			Recovering:     m.Recovering,
 		})
+		b.mend(m, p)
+	}
+}
+
+// mend lets a damaged replica get anew from its leader what it lacks, once it
+// no longer counts as complete.
+func (b *Broker) mend(m *controller.Partition, p *replica.Partition) {
+	if slices.Contains(m.ISR, b.nodeID) || slices.Contains(m.ELR, b.nodeID) {
+		return
+	}
+	switch cut, err := p.Mend(); {
+	case err != nil:
+		b.config.Logger.Error("can't mend a damaged log", "log", p.Log().TopicPartition().String(), "error", err)
+	case cut:
+		b.config.Logger.Warn("a damaged log is cut, and fetched anew from its leader", "log", p.Log().TopicPartition().String(), "from", int64(p.Log().End()))
 	}
 }
 

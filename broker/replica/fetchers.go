@@ -23,6 +23,7 @@ type FetchersConfig struct {
 type Following struct {
 	Partition *Partition
 	Leader    offsets.BrokerID // NoBroker = nobody: it leads, is gone, or has no leader
+	Epoch     offsets.Epoch    // the leader's
 }
 
 // Fetchers make the partitions of this broker follow their leaders: with one
@@ -34,15 +35,21 @@ type Fetchers struct {
 	wg     sync.WaitGroup
 
 	mu      sync.Mutex
-	leaders map[*Partition]*fetcher // whom each follows
+	leaders map[*Partition]leadership // whom each follows
 	byNode  map[offsets.BrokerID]*fetcher
 	started bool
 	closed  bool
 }
 
+// leadership is whom a partition follows, and since which epoch.
+type leadership struct {
+	by    *fetcher
+	epoch offsets.Epoch
+}
+
 // NewFetchers makes them; nothing is fetched before Start.
 func NewFetchers(c FetchersConfig) *Fetchers {
-	f := &Fetchers{config: c, leaders: map[*Partition]*fetcher{}, byNode: map[offsets.BrokerID]*fetcher{}}
+	f := &Fetchers{config: c, leaders: map[*Partition]leadership{}, byNode: map[offsets.BrokerID]*fetcher{}}
 	if f.config.Logger == nil {
 		f.config.Logger = slog.New(slog.DiscardHandler)
 	}
@@ -50,8 +57,8 @@ func NewFetchers(c FetchersConfig) *Fetchers {
 	return f
 }
 
-// Set tells whom partitions follow from now on, after they were assigned. One
-// that is named again is asked for at once, since its epoch may be another.
+// Set tells whom partitions follow from now on, after they were assigned. One of
+// a new epoch is asked for at once; else what was asked for still stands.
 func (f *Fetchers) Set(changes []Following) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -61,19 +68,20 @@ func (f *Fetchers) Set(changes []Following) {
 	told := map[*fetcher][]Following{}
 	for _, c := range changes {
 		old := f.leaders[c.Partition]
-		var now *fetcher
+		now := leadership{epoch: c.Epoch}
 		if c.Leader != offsets.NoBroker && c.Leader != f.config.Self {
-			now = f.fetcher(c.Leader)
+			now.by = f.fetcher(c.Leader)
 		}
-		if old != nil && old != now {
-			told[old] = append(told[old], Following{c.Partition, offsets.NoBroker})
+		if old.by != nil && old.by != now.by {
+			told[old.by] = append(told[old.by], Following{Partition: c.Partition, Leader: offsets.NoBroker})
 		}
-		if now == nil {
+		switch {
+		case now.by == nil:
 			delete(f.leaders, c.Partition)
-			continue
+		case now != old:
+			f.leaders[c.Partition] = now
+			told[now.by] = append(told[now.by], c)
 		}
-		f.leaders[c.Partition] = now
-		told[now] = append(told[now], c)
 	}
 	for one, list := range told {
 		one.tell(list)
