@@ -70,6 +70,34 @@ func TestPlaceManyTopics(t *testing.T) {
 	}
 }
 
+// TestPlaceHeirs: what a broker leads goes to all others evenly when it dies,
+// whether topics have many partitions or one.
+func TestPlaceHeirs(t *testing.T) {
+	for _, partitions := range []int32{1, 4, 60} {
+		w := newWorld()
+		w.join(t, 3)
+		for i := range 60 / partitions {
+			if err := w.create(NewTopic{Name: fmt.Sprint("t", i), Partitions: partitions, ReplicationFactor: 3}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		heirs := map[[2]offsets.BrokerID]int{}
+		for _, topic := range w.image.Topics() {
+			for _, p := range topic.Partitions {
+				heirs[[2]offsets.BrokerID(p.Replicas[:2])]++
+			}
+		}
+		for pair, n := range heirs {
+			if n != 10 {
+				t.Errorf("topics of %d: of the 20 partitions that %d leads %d has %d to inherit", partitions, pair[0], pair[1], n)
+			}
+		}
+		if len(heirs) != 6 {
+			t.Errorf("topics of %d: heirs %v", partitions, heirs)
+		}
+	}
+}
+
 // TestPlaceRacks: a partition's replicas stand in as many racks as there are.
 func TestPlaceRacks(t *testing.T) {
 	for _, c := range []struct {

@@ -14,10 +14,12 @@ import (
 //
 //	leader     who leads fewest of this topic, who leads and holds fewest of all
 //	followers  a rack that has fewest replicas of the partition, who holds fewest
-//	           of this topic, who holds fewest of all
+//	           of this topic, who is heir to fewest of the leader's, who holds
+//	           fewest of all
 //
 // with the lower id where nothing else decides, so the result is the same on
-// every node. Leaders of one topic are even to within one. A broker without a
+// every node. The heir of a partition is its second replica, which leads when
+// the first is gone: what one broker led goes to all others, not to one of them. Leaders of one topic are even to within one. A broker without a
 // rack counts as a rack of its own. Brokers out of service are taken only when
 // the others don't suffice, and never as leaders.
 func (im *Image) place(present []Partition, count, factor int) ([][]offsets.BrokerID, error) {
@@ -33,7 +35,9 @@ func (im *Image) place(present []Partition, count, factor int) ([][]offsets.Brok
 			if at == 0 && !s.usable {
 				return nil, fmt.Errorf("%w: no broker is in service", ErrInvalidFactor)
 			}
-			s.count(at)
+			if s.count(at); at == 1 {
+				s.heirOf[chosen[0].id]++
+			}
 			chosen = append(chosen, s)
 			placed[n] = append(placed[n], s.id)
 		}
@@ -46,10 +50,20 @@ func (im *Image) sites(present []Partition) []site {
 	sites := make([]site, len(im.Brokers))
 	for i := range im.Brokers {
 		b := &im.Brokers[i]
-		sites[i] = site{id: b.ID, rack: b.Rack, usable: b.usable(), all: im.load[b.ID]}
+		sites[i] = site{id: b.ID, rack: b.Rack, usable: b.usable(), all: im.load[b.ID], heirOf: map[offsets.BrokerID]int{}}
 		for _, p := range present {
 			if at := slices.Index(p.Replicas, b.ID); at >= 0 {
 				sites[i].count(at)
+			}
+		}
+	}
+	for _, t := range im.byID.all() {
+		for _, p := range t.Partitions {
+			if len(p.Replicas) < 2 {
+				continue
+			}
+			if i, ok := im.brokerAt(p.Replicas[1]); ok {
+				sites[i].heirOf[p.Replicas[0]]++
 			}
 		}
 	}
@@ -63,6 +77,7 @@ type site struct {
 	usable bool
 	topic  Load // of the topic being placed
 	all    Load // of all topics
+	heirOf map[offsets.BrokerID]int
 }
 
 func (s *site) count(at int) {
@@ -103,6 +118,7 @@ func (s *site) compare(o *site, chosen []*site) int {
 	return cmp.Or(
 		cmp.Compare(s.neighbours(chosen), o.neighbours(chosen)),
 		cmp.Compare(s.topic.Replicas, o.topic.Replicas),
+		cmp.Compare(s.heirOf[chosen[0].id], o.heirOf[chosen[0].id]),
 		cmp.Compare(s.all.Replicas, o.all.Replicas),
 		cmp.Compare(s.id, o.id))
 }
