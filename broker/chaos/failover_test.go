@@ -68,10 +68,10 @@ func TestFailover(t *testing.T) {
 				victim = c.nodes[int(lead)%len(c.nodes)]
 			}
 		}
-		times := killAndProbe(t, c, victim, all)
+		times, spent := killAndProbe(t, c, victim, all)
 		last := slices.Max(times)
 		slices.Sort(times)
-		t.Logf("round %d: node %d killed (controller %d): the last partition took writes after %s, half of them after %s", round, victim.id, lead, last.Round(time.Millisecond), times[len(times)/2].Round(time.Millisecond))
+		t.Logf("round %d: node %d killed (controller %d): the last partition took writes after %s, half of them after %s; %s", round, victim.id, lead, last.Round(time.Millisecond), times[len(times)/2].Round(time.Millisecond), spent)
 		if round%2 == 0 {
 			broker = append(broker, last)
 		} else {
@@ -161,8 +161,8 @@ func restart(t *testing.T, n *node) time.Duration {
 const volley = 500
 
 // killAndProbe kills a node and says how long after it each partition took a
-// record with acks=all. The node is started again.
-func killAndProbe(t *testing.T, c *cluster, victim *node, all []partition) []time.Duration {
+// record with acks=all, and what that took. The node is started again.
+func killAndProbe(t *testing.T, c *cluster, victim *node, all []partition) ([]time.Duration, string) {
 	t.Helper()
 	var survivors []*node
 	for _, n := range c.nodes {
@@ -197,6 +197,7 @@ func killAndProbe(t *testing.T, c *cluster, victim *node, all []partition) []tim
 		}
 	}
 	ready.Wait()
+	spent := spend(t, survivors)
 	a.killed = time.Now()
 	victim.kill()
 	close(began)
@@ -210,12 +211,13 @@ func killAndProbe(t *testing.T, c *cluster, victim *node, all []partition) []tim
 	case <-ctx.Done():
 		t.Errorf("%d partitions take no writes: %s", a.left, strings.Join(a.refusals(), ", "))
 	}
+	said := spent.end(t, a.killed, victim)
 	cancel()
 	wg.Wait()
 	if err := victim.start(); err != nil {
 		t.Fatal(err)
 	}
-	return a.times
+	return a.times, said
 }
 
 // target is a partition to be written to.
