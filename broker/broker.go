@@ -52,6 +52,7 @@ type Broker struct {
 	fetchers    *replica.Fetchers
 	keeper      *replica.Keeper
 	leaving     *leaving
+	contact     contact
 	beating     context.Context // ends when heartbeats do
 	stopBeating context.CancelFunc
 
@@ -167,8 +168,9 @@ func (b *Broker) open(ctx context.Context) error {
 	go b.tick()
 	go b.watch()
 	if b.peers != nil {
-		b.wg.Add(1)
+		b.wg.Add(2)
 		go b.beats()
+		go b.keepContact()
 	}
 	b.config.Logger.Info("broker is serving", "listen", b.bound, "advertised", b.Advertised(), "cluster", b.clusterID, "node", b.nodeID)
 	return nil

@@ -61,6 +61,7 @@ func (h peerHandler) Serve(e *wire.Exchange) {
 		e.Fail(fmt.Errorf("key %d from a broker: it is not served", e.Key))
 		return
 	}
+	h.broker.contact.hear(e.Client.Peer)
 	h.broker.fetch(e)
 }
 

@@ -38,11 +38,11 @@ func create(t *testing.T, cl *kgo.Client, topic string, partitions int32, factor
 
 // inBubble runs a test on a cluster of n brokers that all vote, if they are odd,
 // with topic t on three of them, and a client.
-func inBubble(t *testing.T, n int, test func(t *testing.T, c *brokertest.Cluster, cl *kgo.Client)) {
+func inBubble(t *testing.T, n int, test func(t *testing.T, c *brokertest.Cluster, cl *kgo.Client), opts ...kgo.Opt) {
 	synctest.Test(t, func(t *testing.T) {
 		c := brokertest.NewCluster(t, n)
 		c.StartAll()
-		cl := c.Client("client", kgo.DefaultProduceTopic("t"))
+		cl := c.Client("client", append(opts, kgo.DefaultProduceTopic("t"))...)
 		defer cl.Close()
 		create(t, cl, "t", 3, int16(min(n, 3)), "min.insync.replicas", "2")
 		test(t, c, cl)

@@ -86,6 +86,11 @@ func (c *Controller) Leased() bool {
 	return at != 0 && c.beats.now()-at < c.sessionTimeout()
 }
 
+// Session is for how long a broker may be silent before it is taken out of service.
+func (c *Controller) Session() time.Duration {
+	return time.Duration(c.sessionTimeout()) * time.Millisecond
+}
+
 func (c *Controller) sessionTimeout() int64 {
 	return int64(c.settings.number(c.Image(), nil, sessionTimeoutKey, sessionTimeout))
 }

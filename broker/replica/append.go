@@ -27,15 +27,9 @@ type Ticket struct {
 func (p *Partition) Append(batches []record.Batch, a Append) ([]log.Appended, Ticket, error) {
 	p.leading.RLock()
 	defer p.leading.RUnlock()
-	v, err := p.check(a.Epoch, false)
-	if err == nil && p.still {
-		err = ErrNotLeader // a new epoch begins
-	}
+	v, err := p.admit(a)
 	if err != nil {
 		return nil, Ticket{}, err
-	}
-	if a.All && p.underMinISR() {
-		return nil, Ticket{}, ErrNotEnoughReplicas
 	}
 	results, err := p.log.Append(batches, log.Append{Epoch: v.Epoch, Now: a.Now, Internal: a.Internal, Into: a.Into})
 	if err != nil {
@@ -65,10 +59,20 @@ func (p *Partition) unstable() offsets.Offset {
 	return -1
 }
 
-func (p *Partition) underMinISR() bool {
+// admit tells whether an append may be made now.
+func (p *Partition) admit(a Append) (View, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.state.UnderMinISR()
+	v, err := p.judge(a.Epoch, false)
+	switch {
+	case err != nil:
+		return v, err
+	case p.still, p.state.Stranded(): // a new epoch begins, here or elsewhere
+		return v, ErrNotLeader
+	case a.All && p.state.UnderMinISR():
+		return v, ErrNotEnoughReplicas
+	}
+	return v, nil
 }
 
 // Committed tells whether an append is safe, or why it will not be known to be.

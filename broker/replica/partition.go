@@ -126,6 +126,17 @@ func (p *Partition) Trimmed() {
 	p.change(all, func(s *State) { s.Trimmed(p.log.Start()) })
 }
 
+// Strand tells that this broker is cut off from the silent ones, nil that it no
+// longer is: who waits for what can't be committed then learns to look elsewhere.
+func (p *Partition) Strand(silent func(offsets.BrokerID) bool) {
+	p.mu.Lock()
+	if !p.state.Strand(silent) {
+		p.mu.Unlock()
+		return
+	}
+	p.tell(all, p.state.highWatermark, p.state.logEnd)
+}
+
 // What change tells waiters when it isn't a number of bytes.
 const (
 	unknown = -1 // how much became readable isn't known
@@ -196,6 +207,11 @@ func (p *Partition) view() View {
 func (p *Partition) check(epoch offsets.Epoch, any bool) (View, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	return p.judge(epoch, any)
+}
+
+// judge is check with mu held.
+func (p *Partition) judge(epoch offsets.Epoch, any bool) (View, error) {
 	v := p.view()
 	switch {
 	case p.gone != nil:

@@ -36,6 +36,8 @@ type State struct {
 	asking bool // an ask is in flight
 	doubt  bool // the answer to an ask was lost
 	now    int64
+	// stranded: this broker is cut off, and a member of the maximal ISR with it.
+	stranded bool
 
 	unstable      offsets.Offset // first offset of an open transaction, or −1
 	logStart      offsets.Offset
@@ -92,6 +94,7 @@ func (s *State) Assign(a Assignment, now int64) bool {
 	s.assigned = a
 	if a.PartitionEpoch != was.PartitionEpoch {
 		s.asked, s.asking, s.doubt = nil, false, false // what was asked before is granted or void (I4)
+		s.stranded = false                             // the controller reaches this broker
 	}
 	switch {
 	case !s.Leads():

@@ -148,11 +148,29 @@ func (s *State) Committed(epoch offsets.Epoch, end offsets.Offset) (bool, error)
 	switch {
 	case !s.Leads() || s.assigned.Epoch != epoch:
 		return false, ErrNotLeader
+	case s.stranded && s.highWatermark < end:
+		return false, ErrNotLeader
 	case s.UnderMinISR():
 		return false, ErrNotEnoughAfterAppend // H4
 	}
 	return s.highWatermark >= end, nil
 }
+
+// Strand tells a leader that its broker is cut off from the cluster, and from
+// which others; nil tells that it no longer is. While a replica that counts for
+// the high watermark is among those, nothing can be committed here, and another
+// broker may lead already: who asks for an append is to look for that one. What
+// is committed already stays acknowledged. It answers whether that is news.
+func (s *State) Strand(silent func(offsets.BrokerID) bool) bool {
+	was := s.stranded
+	s.stranded = silent != nil && s.Leads() && slices.ContainsFunc(s.assigned.Replicas, func(id offsets.BrokerID) bool {
+		return id != s.self && s.Counts(id) && silent(id)
+	})
+	return s.stranded != was
+}
+
+// Stranded tells whether nothing can be committed here, see Strand.
+func (s *State) Stranded() bool { return s.stranded }
 
 // joinWait is how long, in milliseconds, the high watermark waits for the next
 // fetch of a follower that is about to join: without it a follower slower than

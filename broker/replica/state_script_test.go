@@ -108,6 +108,12 @@ func (s *script) run() string {
 	case "committed":
 		ok, err := s.state.Committed(s.epoch("epoch", s.state.assigned.Epoch), s.offset("end", 0))
 		return fmt.Sprintf("%v %v\n", ok, err)
+	case "strand": // the brokers that are silent; none = this one is in touch again
+		var silent func(offsets.BrokerID) bool
+		if ids := s.brokers("silent"); ids != nil {
+			silent = func(id offsets.BrokerID) bool { return slices.Contains(ids, id) }
+		}
+		return fmt.Sprintf("news: %v\n", s.state.Strand(silent))
 	case "nearest":
 		near := s.brokers("near")
 		id := s.state.Nearest(s.offset("at", 0), func(id offsets.BrokerID) bool { return slices.Contains(near, id) })
@@ -206,6 +212,9 @@ func (s *script) describe() string {
 		}
 		if st.UnderMinISR() {
 			b.WriteString(" too few")
+		}
+		if st.Stranded() {
+			b.WriteString(" stranded")
 		}
 		if !st.Trusted() {
 			b.WriteString(" untrusted")
