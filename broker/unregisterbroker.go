@@ -1,15 +1,19 @@
 package broker
 
 import (
+	"errors"
+
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"sawlog/broker/controller"
 	"sawlog/offsets"
 )
 
-// UnregisterBroker, version 0 (KIP-500): forgets a broker that is gone for good.
-// One that serves, or that partitions are still placed on, is kept, which Kafka
-// leaves to the caller's care.
+// UnregisterBroker, version 0 (KIP-500): forgets a broker that is gone for good,
+// and its node's part in the metadata quorum. One whose process runs, or that
+// partitions are still placed on, is kept, which Kafka leaves to the caller's
+// care.
 
 func (b *Broker) unregisterBroker(r *kmsg.UnregisterBrokerRequest) kmsg.Response {
 	m := r.ResponseKind().(*kmsg.UnregisterBrokerResponse)
@@ -20,10 +24,11 @@ func (b *Broker) unregisterBroker(r *kmsg.UnregisterBrokerRequest) kmsg.Response
 }
 
 func (b *Broker) unregister(id offsets.BrokerID) error {
-	if br, ok := b.controller.Image().Broker(id); ok && !br.Fenced {
-		return refuse(kerr.InvalidRequest, "Broker %d is in service", id)
-	}
 	ctx, cancel := b.adminContext(0)
 	defer cancel()
-	return b.controller.UnregisterBroker(ctx, id)
+	err := b.controller.UnregisterBroker(ctx, id)
+	if errors.Is(err, controller.ErrDuplicateBroker) { // it runs
+		return refuse(kerr.InvalidRequest, "%s", err)
+	}
+	return err
 }

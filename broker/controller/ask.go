@@ -66,7 +66,7 @@ func (c *Controller) askOnce(ctx context.Context, a ask, changed <-chan struct{}
 	default:
 	}
 	if c.raft.State() == raft.Leader {
-		return c.propose(ctx, a)
+		return c.carryOut(ctx, a)
 	}
 	body, err := c.callLeader(ctx, changed, askMethod, encodeAsk(a))
 	if err != nil {
@@ -115,7 +115,7 @@ func (c *Controller) serveAsk(ctx context.Context, _ peer.Identity, body []byte)
 	if err != nil {
 		return nil, err // nothing was done
 	}
-	o := c.propose(ctx, a)
+	o := c.carryOut(ctx, a)
 	if !errors.Is(o.err, ErrUncertain) && (errors.Is(o.err, ErrClosed) || errors.Is(o.err, context.Canceled) || errors.Is(o.err, context.DeadlineExceeded)) {
 		o.err = fmt.Errorf("%w: %w", ErrNotController, o.err)
 	}

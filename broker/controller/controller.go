@@ -133,7 +133,8 @@ func (c *Controller) ChangeBroker(ctx context.Context, change BrokerChange) erro
 	return errors.Join(err, errors.Join(a.refusals...))
 }
 
-// UnregisterBroker forgets a fenced broker that holds no replica.
+// UnregisterBroker forgets a broker whose process has ended and that holds no
+// replica, and its node's part in the quorum.
 func (c *Controller) UnregisterBroker(ctx context.Context, id offsets.BrokerID) error {
 	_, err := c.ask(ctx, unregisterAsk{ID: id})
 	return err

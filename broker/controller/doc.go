@@ -36,7 +36,10 @@
 // A node joins (join.go) as one without a vote. It is known to Raft by its id
 // and the id of its data directory, so that a wiped disk is another member,
 // which takes the place of the old one once that is out of service. A voter that
-// lost its metadata but kept its directory is refused: it may have voted.
+// lost its metadata but kept its directory is refused: it may have voted. Who is
+// unregistered leaves the quorum as well (forget.go); should it come back on its
+// old data, or be replaced by a wiped disk while it was away, it asks why it
+// hears of no leader, and ends with the answer.
 //
 // Brokers beat (heartbeats.go); the active controller keeps sessions in memory
 // (state_session.go), from nothing when it takes over. Who is silent for a

@@ -174,3 +174,19 @@ func TestSnapshotsTravel(t *testing.T) {
 		equalImages(t, nodes)
 	})
 }
+
+// TestVotesSoon: as soon as there are three, all vote: the end of the founder is
+// not the end of the cluster.
+func TestVotesSoon(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		_, nodes := clusterOf(t, 3)
+		defer func() { stopAll(nodes) }()
+		time.Sleep(500 * time.Millisecond)
+		if n := nodes[2].Voters(); n != 3 {
+			t.Fatalf("%d vote half a second after the third registered", n)
+		}
+		nodes[0].kill()
+		nodes[1].inService(2, 3)
+		create(t, nodes[2].Controller, "after", 1)
+	})
+}

@@ -12,7 +12,7 @@ import (
 // Raft's leader writes on the goroutine that would notice that it must not lead
 // any more, while its heartbeats go on from another: a leader whose disk hangs
 // would hold the cluster up for as long as it hangs.
-const stallLimit = max(2*electionTimeout, time.Second)
+const stallLimit = time.Second
 
 // stallRest is how long a node whose disk hung doesn't stand for leader.
 const stallRest = 30 * time.Second

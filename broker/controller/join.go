@@ -175,7 +175,7 @@ func (c *Controller) admit(ctx context.Context, j joinAsk) (Joined, error) {
 		return to, c.moveServer(*known, raft.ServerAddress(j.PeerAddr))
 	}
 	if j.moved {
-		return Joined{}, refuse(ErrUnknownBroker, "Node %d with this data directory is not a member of the cluster.", j.Node)
+		return Joined{}, refuse(ErrUnknownBroker, "Node %d with this data directory is not a member of the cluster: it was forgotten, or another data directory has its place. Whatever it holds is held by others: start it on an empty data directory, and let that join.", j.Node)
 	}
 	if to.Node == offsets.NoBroker {
 		if to.Node, err = c.freeNode(ctx); err != nil {

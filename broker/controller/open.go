@@ -195,7 +195,7 @@ func (c *Controller) start(ctx context.Context, config Config) error {
 	if err := c.startRaft(config, snaps, fresh && !config.Joined); err != nil {
 		return err
 	}
-	if err := c.elect(ctx, config.Joined); err != nil {
+	if err := c.elect(ctx); err != nil {
 		return err
 	}
 	c.running.Go(func() { c.leaders.watch(c.closing) })
@@ -208,6 +208,7 @@ func (c *Controller) start(ctx context.Context, config Config) error {
 		c.running.Go(c.watchBrokers)
 		c.running.Go(c.watchVoters)
 		c.running.Go(c.succeed)
+		c.running.Go(func() { c.watchMembership(config.Join) })
 	}
 	if err := c.enter(ctx, config); err != nil {
 		return err
@@ -298,13 +299,38 @@ func (c *Controller) enter(ctx context.Context, config Config) error {
 	if !config.Joined && c.alone() {
 		entry = foundAsk{ClusterID: config.ClusterID}
 	}
-	if _, err := c.ask(ctx, entry); err != nil {
+	if err := c.orFail(ctx, func(ctx context.Context) error {
+		_, err := c.ask(ctx, entry)
+		return err
+	}); err != nil {
 		return err
 	}
 	if have := c.Image().ClusterID; have != config.ClusterID {
 		return fmt.Errorf("the metadata is that of cluster %q, not %q", have, config.ClusterID)
 	}
 	return nil
+}
+
+// orFail does something that waits for others, and gives up when this node has
+// failed, with the reason of that.
+func (c *Controller) orFail(ctx context.Context, do func(context.Context) error) error {
+	waiting, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	done := make(chan struct{})
+	defer close(done)
+	go func() {
+		select {
+		case err := <-c.failed:
+			c.fail(err) // others want to know it too
+			cancel(err)
+		case <-done:
+		}
+	}()
+	err := do(waiting)
+	if cause := context.Cause(waiting); err != nil && cause != nil && ctx.Err() == nil {
+		return cause
+	}
+	return err
 }
 
 // watchDisk reports the failure of the disk the log is on.

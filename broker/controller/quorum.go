@@ -56,6 +56,16 @@ func (c *Controller) Quorum() (Quorum, error) {
 	return q, nil
 }
 
+// Voters is how many nodes vote on the metadata, as far as this node knows.
+func (c *Controller) Voters() (n int) {
+	for _, s := range c.servers() {
+		if s.Suffrage == raft.Voter {
+			n++
+		}
+	}
+	return n
+}
+
 // endOf is the offset after the last entry a node is known to have.
 func (c *Controller) endOf(id offsets.BrokerID) int64 {
 	if id == c.node {

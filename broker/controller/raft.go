@@ -15,10 +15,16 @@ import (
 	"sawlog/offsets"
 )
 
-// Raft's clock (guard G2). A node alone does not wait for it, see elect.
+// Raft's clock (guard G2). A node alone does not wait for it, see elect, nor do
+// others for one whose process has ended, see succession.go: it is for nodes
+// that are silent, and long enough that a busy machine is not taken for one.
 const (
-	electionTimeout = 300 * time.Millisecond
-	leaseTimeout    = 150 * time.Millisecond
+	// electionTimeout is after how long without a leader a node stands for it;
+	// Raft draws from it to twice as much.
+	electionTimeout = 600 * time.Millisecond
+	// leaseTimeout is for how long a leader leads whom not enough others answer.
+	// No shorter than the others wait, as nobody can take over sooner.
+	leaseTimeout = electionTimeout
 	// commitTimeout bounds how late a follower hears that an entry is committed.
 	commitTimeout = 10 * time.Millisecond
 	// rpcTimeout bounds one message and its answer, the disk of the other node
@@ -106,11 +112,11 @@ func (c *Controller) alone() bool {
 // elect lets a node that is the only one lead at once: it need not wait for a
 // silent leader, and tells itself that it is time. What the log says of the
 // cluster must fit this node.
-func (c *Controller) elect(ctx context.Context, joined bool) error {
+func (c *Controller) elect(ctx context.Context) error {
 	if !c.alone() {
 		servers := c.servers()
 		switch i := slices.IndexFunc(servers, func(s raft.Server) bool { return s.ID == c.self.ID }); {
-		case i < 0 && !joined:
+		case i < 0 && (c.peers == nil || len(servers) == 1 && c.serverOf(c.node) != nil): // nobody else could say what that means
 			return fmt.Errorf("%w: the quorum in the raft log is %v, this node is %s", errFormat, servers, c.self.ID)
 		case i >= 0 && servers[i].Address != c.self.Address && c.peers != nil:
 			c.running.Go(c.tellAddress)

@@ -165,6 +165,13 @@ func (s *sessions) caughtUp(id offsets.BrokerID, im *Image, index uint64) bool {
 	return ok && b.usable() && x != nil && x.epoch == b.Epoch && x.beat.Applied >= index
 }
 
+// beating tells whether a broker, in service or not, was heard of less than a
+// session ago.
+func (s *sessions) beating(id offsets.BrokerID, now int64) bool {
+	x := s.brokers[id]
+	return x != nil && x.beat.Epoch != 0 && now-x.heard <= s.timeout
+}
+
 // applied is the index of a broker's image at its last beat.
 func (s *sessions) applied(id offsets.BrokerID) (uint64, bool) {
 	x := s.brokers[id]

@@ -123,7 +123,7 @@ func TestLeaderCutOff(t *testing.T) {
 			began := time.Now()
 			create(t, rest[0].Controller, fmt.Sprint("rest", round), 3)
 			changed := time.Since(began)
-			if changed > time.Second {
+			if changed > 2*time.Second { // a vote may be split once
 				t.Errorf("round %d: a change took %v", round, changed)
 			}
 			rest[1].inService(idsOf(rest)...)
@@ -133,7 +133,7 @@ func TestLeaderCutOff(t *testing.T) {
 			asking.Wait()
 			cancel()
 			net.heal(old.addr)
-			old.inService(idsOf(nodes)...)
+			rest[0].inService(idsOf(nodes)...)
 			create(t, old.Controller, fmt.Sprint("back", round), 3)
 		}
 		equalImages(t, nodes)

@@ -8,8 +8,15 @@ import (
 	"sawlog/offsets"
 )
 
-// planEvery is how often the active controller looks whether other nodes should vote.
-const planEvery = time.Second
+const (
+	// planEvery is how often the active controller looks whether other nodes
+	// should vote: as long as one alone votes, its disk is all there is of the
+	// metadata that counts.
+	planEvery = 100 * time.Millisecond
+	// planRest is the pause after a change of the quorum that failed, and
+	// between two looks at who leads what.
+	planRest = time.Second
+)
 
 const (
 	voterReplacementKey = "controller.voter.replacement.ms"
@@ -21,50 +28,51 @@ const (
 func (c *Controller) watchVoters() {
 	t := time.NewTicker(planEvery)
 	defer t.Stop()
-	before, steady := c.Image(), time.Now()
+	// Who holds the image of a while ago is caught up: old is at least planRest
+	// of age, young becomes old next.
+	old, young := c.Image(), c.Image()
+	taken, steady := time.Now(), time.Now()
+	var resting time.Time
 	for {
 		select {
 		case <-t.C:
 		case <-c.closing:
 			return
 		}
-		im := c.Image()
-		if c.leads() && len(c.servers()) > 1 {
-			if err := c.changeServers(before, im); err != nil {
+		im, now := c.Image(), time.Now()
+		if c.leads() && len(c.servers()) > 1 && now.After(resting) {
+			if err := c.changeServers(old, im); err != nil {
 				c.logger.Warn("the metadata quorum is not changed", "error", err)
+				resting = time.Now().Add(planRest)
 			}
 		}
-		if !c.leads() || !sameBrokers(before, im) {
-			steady = time.Now()
+		if now.Sub(taken) < planRest {
+			continue
+		}
+		if !c.leads() || !sameBrokers(young, im) {
+			steady = now
 		} else {
 			c.balance(im, steady)
 		}
-		before = im
+		old, young, taken = young, im, now
 	}
 }
 
-// changeServers makes one change. before is the image of a while ago: who holds
-// that is caught up, and a broker that was registered then and isn't any more
-// has left the cluster.
-func (c *Controller) changeServers(before, im *Image) error {
+// changeServers makes one change of who votes. Who holds the image old is caught up.
+func (c *Controller) changeServers(old, im *Image) error {
 	select {
 	case c.membership <- struct{}{}:
 		defer func() { <-c.membership }()
 	default:
-		return nil // a node is joining
+		return nil // a node comes or goes
 	}
 	all := c.servers()
 	servers := make([]quorumServer, len(all))
 	for i, s := range all {
 		m, _ := parseServerID(s.ID)
 		servers[i] = quorumServer{m.ID, s.Suffrage == raft.Voter, s.ID == c.self.ID}
-		_, was := before.Broker(m.ID)
-		if _, is := im.Broker(m.ID); was && !is && !servers[i].Self {
-			c.logger.Info("a node leaves the metadata quorum", "node", m.ID)
-			return raftDone(c.raft.RemoveServer(s.ID, 0, 0))
-		}
 	}
-	change, ok := c.planVoters(servers, before, im)
+	change, ok := c.planVoters(servers, old, im)
 	if !ok {
 		return nil
 	}
@@ -76,7 +84,7 @@ func (c *Controller) changeServers(before, im *Image) error {
 	return raftDone(c.raft.DemoteVoter(s.ID, 0, 0))
 }
 
-func (c *Controller) planVoters(servers []quorumServer, before, im *Image) (quorumChange, bool) {
+func (c *Controller) planVoters(servers []quorumServer, old, im *Image) (quorumChange, bool) {
 	h := &c.beats
 	patience := int64(c.settings.number(im, nil, voterReplacementKey, voterReplacement))
 	h.mu.Lock()
@@ -85,6 +93,6 @@ func (c *Controller) planVoters(servers []quorumServer, before, im *Image) (quor
 		return quorumChange{}, false
 	}
 	return planVoters(servers,
-		func(id offsets.BrokerID) bool { return h.sessions.caughtUp(id, im, before.Index) },
+		func(id offsets.BrokerID) bool { return h.sessions.caughtUp(id, im, old.Index) },
 		func(id offsets.BrokerID) bool { return h.sessions.fencedFor(id, h.now()) > patience })
 }

@@ -33,6 +33,10 @@ const (
 	callHeader = 9
 	// writeTime bounds how long a frame may take to leave.
 	writeTime = 5 * time.Second
+	// lineTime bounds the making of a connection that several calls may wait for.
+	// One begun while the network was cut goes on waiting when it isn't any more,
+	// where a new one would be through at once.
+	lineTime = time.Second
 	// maxServing bounds the calls of one connection that are carried out at once.
 	maxServing = 256
 
@@ -101,7 +105,9 @@ func (p *Peers) connect(l *line, addr string) {
 		}
 		p.mu.Unlock()
 	}
-	c, err := p.Dial(p.ctx, addr, Calls, offsets.NoBroker)
+	ctx, cancel := context.WithTimeout(p.ctx, lineTime)
+	c, err := p.Dial(ctx, addr, Calls, offsets.NoBroker)
+	cancel()
 	if err != nil {
 		forget()
 		l.fail(err)

@@ -91,7 +91,7 @@ func TestSilenceEnds(t *testing.T) {
 			t.Fatal(err)
 		}
 		began := time.Now()
-		if _, err := p.Call(t.Context(), "silent", 1, nil); !errors.Is(err, ErrNotSent) || time.Since(began) != handshakeTime {
+		if _, err := p.Call(t.Context(), "silent", 1, nil); !errors.Is(err, ErrNotSent) || time.Since(began) != lineTime {
 			t.Errorf("after %s: %v", time.Since(began), err)
 		}
 		far, near := net.Pipe()
