@@ -45,6 +45,8 @@ type Broker struct {
 	epoch     atomic.Int64 // of this registration; 0 before it
 	// Beside others, see members.go.
 	incarnation controller.UUID
+	directory   controller.UUID
+	again       again
 	self        atomic.Pointer[peer.Identity]
 	peers       *peer.Peers // nil = alone
 	peerAddr    string      // told to the others
@@ -214,15 +216,12 @@ func (b *Broker) openDisk() error {
 // openController starts the node's part of the metadata quorum, registers the
 // broker, and returns when its image holds all that was committed before.
 func (b *Broker) openController(ctx context.Context) error {
-	directory, err := parseUUID(b.disk.Meta().DirectoryID)
-	if err != nil {
-		return fmt.Errorf("broker: directory id: %w", err)
-	}
+	var err error
 	b.controller, err = controller.Open(ctx, controller.Config{
 		FS:           vfs.Relieved(b.config.FS, b.disk.Relieve),
 		Dir:          b.config.Dir,
 		NodeID:       b.nodeID,
-		Directory:    directory,
+		Directory:    b.directory,
 		ClusterID:    b.clusterID,
 		Established:  len(b.topics.found) > 0,
 		Peers:        b.peers,
@@ -238,7 +237,7 @@ func (b *Broker) openController(ctx context.Context) error {
 		return err
 	}
 	b.producers = newProducerIDs(b.controller.ProducerIDs)
-	if err := b.register(ctx, directory); err != nil {
+	if err := b.register(ctx); err != nil {
 		return err
 	}
 	return b.controller.Barrier(ctx)

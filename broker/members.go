@@ -48,8 +48,8 @@ func (b *Broker) identity() peer.Identity {
 // openPeers opens the network between the brokers.
 func (b *Broker) openPeers() error {
 	c := b.config
-	directory, err := parseUUID(b.disk.Meta().DirectoryID)
-	if err != nil {
+	var err error
+	if b.directory, err = parseUUID(b.disk.Meta().DirectoryID); err != nil {
 		return fmt.Errorf("broker: directory id: %w", err)
 	}
 	if b.incarnation, err = parseUUID(randomID()); err != nil {
@@ -58,7 +58,7 @@ func (b *Broker) openPeers() error {
 	if c.Peer == "" && c.PeerListener == nil {
 		return nil
 	}
-	b.identify(directory)
+	b.identify()
 	b.peers, err = peer.Open(peer.Config{
 		Listen: c.Peer, Listener: c.PeerListener, Dial: c.PeerDial, Key: c.ClusterKey,
 		Self: b.identity, Logger: c.Logger,
@@ -79,8 +79,8 @@ func (b *Broker) openPeers() error {
 }
 
 // identify sets what identity says, as far as it is known.
-func (b *Broker) identify(directory controller.UUID) {
-	id := &peer.Identity{Node: offsets.NoBroker, Directory: directory, Incarnation: b.incarnation}
+func (b *Broker) identify() {
+	id := &peer.Identity{Node: offsets.NoBroker, Directory: b.directory, Incarnation: b.incarnation}
 	if b.clusterID != "" {
 		id.Cluster, id.Node = b.clusterID, b.nodeID
 	}
@@ -96,7 +96,7 @@ func (b *Broker) enter(ctx context.Context) error {
 		if len(b.config.Join) == 0 {
 			meta.ClusterID, meta.NodeID = randomID(), max(b.config.NodeID, 1)
 		} else {
-			to, err := b.join(ctx, meta.DirectoryID)
+			to, err := b.join(ctx)
 			if err != nil {
 				return err
 			}
@@ -113,56 +113,17 @@ func (b *Broker) enter(ctx context.Context) error {
 	if b.peers == nil {
 		return nil
 	}
-	directory, err := parseUUID(meta.DirectoryID)
-	if err != nil {
-		return err
-	}
-	b.identify(directory)
+	b.identify()
 	return nil
 }
 
-func (b *Broker) join(ctx context.Context, directory string) (controller.Joined, error) {
-	id, err := parseUUID(directory)
-	if err != nil {
-		return controller.Joined{}, err
-	}
+func (b *Broker) join(ctx context.Context) (controller.Joined, error) {
 	want := offsets.NoBroker
 	if b.config.NodeID != 0 {
 		want = b.config.NodeID
 	}
 	b.config.Logger.Info("joining a cluster", "at", b.config.Join)
-	return controller.Join(ctx, b.peers, b.config.Join, controller.JoinRequest{Node: want, Directory: id, PeerAddr: b.peerAddr})
-}
-
-// register tells the controller that this broker starts. Beside others it comes
-// into service only by its first heartbeats.
-func (b *Broker) register(ctx context.Context, directory controller.UUID) error {
-	endpoints := []controller.Endpoint{{Listener: clientListener, Host: b.host, Port: b.port}}
-	for _, e := range [][2]string{{peerListener, b.peerAddr}, {httpListener, b.config.HTTP}} {
-		if e[1] == "" {
-			continue
-		}
-		host, port, err := splitAddress(e[1])
-		if err != nil {
-			return fmt.Errorf("broker: address of %s: %w", e[0], err)
-		}
-		endpoints = append(endpoints, controller.Endpoint{Listener: e[0], Host: host, Port: port})
-	}
-	epoch, err := b.controller.RegisterBroker(ctx, controller.Registration{
-		ID:            b.nodeID,
-		Incarnation:   b.incarnation,
-		Directory:     directory,
-		Endpoints:     endpoints,
-		Rack:          b.config.Rack,
-		Fenced:        b.among(),
-		Intact:        b.disk.CleanStart() || b.disk.SameBoot(),
-		PreviousEpoch: b.disk.PreviousBrokerEpoch(),
-	})
-	if err != nil {
-		return fmt.Errorf("register the broker: %w", err)
-	}
-	b.epoch.Store(epoch)
-	return b.disk.SetBrokerEpoch(epoch)
+	return controller.Join(ctx, b.peers, b.config.Join, controller.JoinRequest{Node: want, Directory: b.directory, PeerAddr: b.peerAddr})
 }
 
 // among tells whether there are other brokers, up or down.
@@ -225,11 +186,12 @@ func (b *Broker) beat() {
 		Broker: b.nodeID, Epoch: b.epoch.Load(), Applied: b.controller.Applied(),
 		WantUnfence: !b.failing() && !leaving, WantShutdown: leaving,
 	})
-	if errors.Is(err, controller.ErrStaleBrokerEpoch) {
-		b.fail(fmt.Errorf("broker %d was registered by another process: %w", b.nodeID, err))
-		return
-	}
-	if err == nil && to.MayShutdown {
+	switch {
+	case errors.Is(err, controller.ErrUnknownBroker):
+		b.fail(fmt.Errorf("broker %d was forgotten by the cluster: start it on an empty data directory, and let that join: %w", b.nodeID, err))
+	case errors.Is(err, controller.ErrStaleBrokerEpoch):
+		b.registerAgain()
+	case err == nil && to.MayShutdown:
 		b.leaving.allow()
 	}
 }
@@ -253,7 +215,8 @@ func (b *Broker) Drain(ctx context.Context) error {
 
 // inService tells why clients should not be sent here.
 func (b *Broker) inService() error {
-	self, ok := b.controller.Image().Broker(b.nodeID)
+	im := b.controller.Image()
+	self, ok := im.Broker(b.nodeID)
 	switch {
 	case b.controller.Leader() == offsets.NoBroker:
 		return errors.New("no active controller")
@@ -261,6 +224,8 @@ func (b *Broker) inService() error {
 		return errors.New("broker is out of service: the controller has not let it in")
 	case !b.controller.Leased():
 		return errors.New("broker has not reached the active controller lately")
+	case len(im.Brokers) >= 3 && b.controller.Voters() == 1:
+		return errors.New("metadata is kept by one voter only: the cluster would not survive its end")
 	}
 	return nil
 }

@@ -63,6 +63,14 @@ func (c *Cluster) Add() *Node {
 	return n
 }
 
+// Twin is a node with another's id on another host and disk, not yet started: a
+// copy of that one's disk, or its successor's empty one.
+func (c *Cluster) Twin(of *Node, host string, fs *vfs.Mem) *Node {
+	n := &Node{ID: of.ID, Host: host, FS: fs, cluster: c, joins: true}
+	c.Nodes = append(c.Nodes, n)
+	return n
+}
+
 // StartAll starts the nodes that don't run and waits until all are in service.
 func (c *Cluster) StartAll() {
 	c.t.Helper()
