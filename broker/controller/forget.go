@@ -108,3 +108,25 @@ func (c *Controller) askWhetherMember(join []string) error {
 	_, err := askToJoin(ctx, c.peers, addrs, joinAsk{JoinRequest: JoinRequest{m.ID, m.Directory, string(c.self.Address)}, moved: true})
 	return err
 }
+
+// orFail does something that waits for others, and gives up when this node has
+// failed, with the reason of that.
+func (c *Controller) orFail(ctx context.Context, do func(context.Context) error) error {
+	waiting, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	done := make(chan struct{})
+	defer close(done)
+	go func() {
+		select {
+		case err := <-c.failed:
+			c.fail(err) // others want to know it too
+			cancel(err)
+		case <-done:
+		}
+	}()
+	err := do(waiting)
+	if cause := context.Cause(waiting); err != nil && cause != nil && ctx.Err() == nil {
+		return cause
+	}
+	return err
+}

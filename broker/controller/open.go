@@ -311,28 +311,6 @@ func (c *Controller) enter(ctx context.Context, config Config) error {
 	return nil
 }
 
-// orFail does something that waits for others, and gives up when this node has
-// failed, with the reason of that.
-func (c *Controller) orFail(ctx context.Context, do func(context.Context) error) error {
-	waiting, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	done := make(chan struct{})
-	defer close(done)
-	go func() {
-		select {
-		case err := <-c.failed:
-			c.fail(err) // others want to know it too
-			cancel(err)
-		case <-done:
-		}
-	}()
-	err := do(waiting)
-	if cause := context.Cause(waiting); err != nil && cause != nil && ctx.Err() == nil {
-		return cause
-	}
-	return err
-}
-
 // watchDisk reports the failure of the disk the log is on.
 func (c *Controller) watchDisk() {
 	select {
