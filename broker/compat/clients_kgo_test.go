@@ -22,9 +22,9 @@ const (
 	kgoList    = "testdata/go/kgo-excluded.txt"
 )
 
-// kgoEnv points kgo's tests at an address.
-func kgoEnv(addr, records string) []string {
-	return []string{"KGO_SEEDS=" + addr, "KGO_TEST_RF=1", "KGO_LOG_LEVEL=" + cmp.Or(os.Getenv("KGO_LOG_LEVEL"), "none"), "KGO_TEST_RECORDS=" + records}
+// kgoEnv points kgo's tests at addresses; replicas is how many its topics have.
+func kgoEnv(addr, records, replicas string) []string {
+	return []string{"KGO_SEEDS=" + addr, "KGO_TEST_RF=" + replicas, "KGO_LOG_LEVEL=" + cmp.Or(os.Getenv("KGO_LOG_LEVEL"), "none"), "KGO_TEST_RECORDS=" + records}
 }
 
 // etlRecords is how many records kgo's chains of groups carry: 500,000 in the
@@ -37,9 +37,9 @@ func TestKgo(t *testing.T) {
 	excluded := readList(t, kgoList)
 	s := foreign(t, peer.Options{})
 	pattern := testPattern(excluded, "fails")
-	results := runTests(t, dir, kgoEnv(s.Addr, etlRecords()), path, "-test.timeout=9m", "-test.skip="+pattern)
+	results := runTests(t, dir, kgoEnv(s.Addr, etlRecords(), "1"), path, "-test.timeout=9m", "-test.skip="+pattern)
 	// What can't pass may also never end.
-	maps.Copy(results, runTests(t, dir, kgoEnv(s.Addr, "100"), path, "-test.timeout=10s", "-test.run="+pattern))
+	maps.Copy(results, runTests(t, dir, kgoEnv(s.Addr, "100", "1"), path, "-test.timeout=10s", "-test.run="+pattern))
 	judge(t, "kgo", results, excluded)
 }
 
@@ -68,7 +68,7 @@ func TestKgoRestarts(t *testing.T) {
 	for run := 1; stops < 2 || kills < 2; run++ {
 		cmd := exec.Command(path, "-test.v", "-test.run=^TestGroupETL$", "-test.timeout=8m")
 		var out bytes.Buffer
-		cmd.Dir, cmd.Env, cmd.Stdout, cmd.Stderr = dir, append(os.Environ(), kgoEnv(g.addr(), etlRecords())...), &out, &out
+		cmd.Dir, cmd.Env, cmd.Stdout, cmd.Stderr = dir, append(os.Environ(), kgoEnv(g.addr(), etlRecords(), "1")...), &out, &out
 		start := time.Now()
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)

@@ -1,0 +1,113 @@
+package compat_test
+
+import (
+	"maps"
+	"os"
+	"testing"
+	"time"
+
+	"sawlog/broker/compat/peer"
+)
+
+// trio starts three brokers that foreign clients are run against: Sawlog, or
+// Apache Kafka with SAWLOG_COMPAT_PEER=kafka.
+func trio(t testing.TB) *peer.Cluster {
+	t.Helper()
+	if os.Getenv("SAWLOG_COMPAT_PEER") == "kafka" {
+		return peer.KafkaCluster(t, 3, peer.Options{Args: []string{noDelay + "=0", "min.insync.replicas=2"}})
+	}
+	return peer.SawlogCluster(t, 3, peer.Options{Topics: map[string]string{noDelay: "0"}})
+}
+
+// TestKgoCluster runs the test suite of franz-go's client on three brokers, all
+// its topics with three replicas.
+func TestKgoCluster(t *testing.T) {
+	path, dir := goTests(t, kgoPackage)
+	excluded := readList(t, kgoList)
+	c := trio(t)
+	env := kgoEnv(c.Addr(), clusterRecords(), "3")
+	judge(t, "kgo on three brokers", runTests(t, dir, env, path, "-test.timeout=9m", "-test.skip="+testPattern(excluded, "fails")), without(excluded, "fails"))
+}
+
+// TestKgoClusterRestarts runs it while one broker after the other is stopped or
+// killed, every few seconds: no test has to be left out for that.
+func TestKgoClusterRestarts(t *testing.T) {
+	path, dir := goTests(t, kgoPackage)
+	excluded := readList(t, kgoList)
+	c := trio(t)
+	r := rolling(t, c)
+	env := kgoEnv(c.Addr(), clusterRecords(), "3")
+	results := runTests(t, dir, env, path, "-test.timeout=9m", "-test.skip="+testPattern(excluded, "fails"))
+	stops, kills := r.end()
+	judge(t, "kgo on three brokers that are restarted", results, without(excluded, "fails"))
+	t.Logf("%d stops and %d kills meanwhile", stops, kills)
+	if stops+kills < 3 {
+		t.Errorf("only %d brokers were restarted before it was through", stops+kills)
+	}
+}
+
+// clusterRecords is how many records kgo's chains of groups carry on three
+// brokers: each costs three times what it does on one.
+func clusterRecords() string {
+	if os.Getenv("SAWLOG_COMPAT_RECORDS") != "" {
+		return etlRecords()
+	}
+	return "20000"
+}
+
+// without is a list but for the tests that end so.
+func without(list map[string]exclusion, how string) map[string]exclusion {
+	left := maps.Clone(list)
+	maps.DeleteFunc(left, func(_ string, e exclusion) bool { return e.how == how })
+	return left
+}
+
+// rollPause is how long all is well between two restarts.
+const rollPause = 3 * time.Second
+
+// roll is brokers being restarted in turn.
+type roll struct {
+	stop         chan struct{}
+	ended        chan struct{}
+	stops, kills int
+}
+
+// rolling restarts one broker after the other as an operator does, the next once
+// all replicas are in sync again; every fourth is killed.
+func rolling(t *testing.T, c *peer.Cluster) *roll {
+	r := &roll{stop: make(chan struct{}), ended: make(chan struct{})}
+	go func() {
+		defer close(r.ended)
+		for i := 0; ; i++ {
+			select {
+			case <-r.stop:
+				return
+			case <-time.After(rollPause): // clients act
+			}
+			if err := c.InSync(time.Minute); err != nil {
+				t.Error(err)
+				return
+			}
+			s := c.Nodes[i%len(c.Nodes)]
+			if i%4 == 3 {
+				r.kills++
+				s.Kill()
+			} else {
+				r.stops++
+			}
+			s.Restart()
+		}
+	}()
+	t.Cleanup(func() { r.end() })
+	return r
+}
+
+// end lets the broker that is being restarted come back.
+func (r *roll) end() (stops, kills int) {
+	select {
+	case <-r.ended:
+	case r.stop <- struct{}{}:
+		<-r.ended
+	}
+	return r.stops, r.kills
+}
