@@ -313,8 +313,8 @@ func (b *Broker) newEpochs(led []quiet, before *controller.Topic, t *topic) []qu
 // assign tells the replicas of a topic who leads them, as of an image.
 func (b *Broker) assign(t *topic, news []int32, image uint64) {
 	for _, i := range news {
-		m := &t.meta.Partitions[i]
-		t.partitions[i].Assign(replica.Assignment{
+		m, p := &t.meta.Partitions[i], t.partitions[i]
+		p.Assign(replica.Assignment{
 			Image:          image,
 			Leader:         m.Leader,
 			Epoch:          m.Epoch,
@@ -324,7 +324,7 @@ func (b *Broker) assign(t *topic, news []int32, image uint64) {
 			MinISR:         m.MinISR(t.config.minISR),
 			Recovering:     m.Recovering,
 		})
-		b.mend(m, p)
+		b.mend(m, t.partitions[i])
 	}
 }
 
