@@ -31,9 +31,6 @@ import (
 	"sawlog/offsets"
 )
 
-// formatVersion is the version of the data directory written in meta.properties.
-const formatVersion = 1
-
 // Broker is a running broker.
 type Broker struct {
 	config    Config
@@ -51,6 +48,8 @@ type Broker struct {
 	peers       *peer.Peers // nil = alone
 	peerAddr    string      // told to the others
 	peerServer  *wire.Server
+	founded     bool               // the cluster, in this run
+	foreign     chan peer.Identity // a node of another cluster
 	fetchers    *replica.Fetchers
 	keeper      *replica.Keeper
 	leaving     *leaving
@@ -97,6 +96,7 @@ func Open(ctx context.Context, c Config) (*Broker, error) {
 		failed:    make(chan error, 1),
 		broken:    make(chan struct{}),
 		leaving:   newLeaving(),
+		foreign:   make(chan peer.Identity, 1),
 	}
 	b.ctx, b.cancel = context.WithCancel(context.Background())
 	b.beating, b.stopBeating = context.WithCancel(context.Background())
@@ -178,41 +178,6 @@ func (b *Broker) open(ctx context.Context) error {
 	return nil
 }
 
-// ballastBytes is disk space kept for the metadata and group offsets when
-// clients have filled the rest.
-const ballastBytes = 64 << 20
-
-// openDisk opens the data directory and gives it its id on first use.
-func (b *Broker) openDisk() error {
-	cleanMemory, cleanRate := b.config.cleanSettings()
-	disk, err := log.OpenDisk(b.config.FS, b.config.Dir, log.DiskConfig{
-		Logger:              b.config.Logger,
-		MaxOpenFiles:        b.config.MaxOpenFiles,
-		BootID:              b.config.BootID,
-		BallastBytes:        ballastBytes,
-		Hold:                b.hold,
-		Committed:           b.committed,
-		CleanMemory:         cleanMemory,
-		CleanBytesPerSecond: cleanRate,
-	})
-	if err != nil {
-		return err
-	}
-	b.disk = disk
-	meta := disk.Meta()
-	if meta.Format > formatVersion {
-		return fmt.Errorf("broker: %s has format %d, this program knows up to %d", b.config.Dir, meta.Format, formatVersion)
-	}
-	if meta.DirectoryID == "" { // known before it joins, so that it is the same one each time it asks
-		meta.Format, meta.DirectoryID = formatVersion, randomID()
-		if err := disk.SetMeta(meta); err != nil {
-			return err
-		}
-	}
-	b.topics = newTopicSet(disk.Logs())
-	return nil
-}
-
 // openController starts the node's part of the metadata quorum, registers the
 // broker, and returns when its image holds all that was committed before.
 func (b *Broker) openController(ctx context.Context) error {
@@ -223,7 +188,7 @@ func (b *Broker) openController(ctx context.Context) error {
 		NodeID:       b.nodeID,
 		Directory:    b.directory,
 		ClusterID:    b.clusterID,
-		Established:  len(b.topics.found) > 0,
+		Established:  b.disk.Meta().Entered || len(b.topics.found) > 0,
 		Peers:        b.peers,
 		PeerAddr:     b.peerAddr,
 		Joined:       b.disk.Meta().Joined,
@@ -234,6 +199,9 @@ func (b *Broker) openController(ctx context.Context) error {
 		OnChange:     b.onChange,
 	})
 	if err != nil {
+		return err
+	}
+	if err := b.entered(); err != nil {
 		return err
 	}
 	b.producers = newProducerIDs(b.controller.ProducerIDs)
@@ -294,15 +262,22 @@ func (b *Broker) trimmed() {
 	}
 }
 
-// watch waits for the rooms below to fail.
+// watch waits for the rooms below to fail, and for strangers.
 func (b *Broker) watch() {
 	defer b.wg.Done()
-	select {
-	case err := <-b.disk.Failed():
-		b.fail(err)
-	case err := <-b.controller.Failed():
-		b.fail(err)
-	case <-b.ctx.Done():
+	for {
+		select {
+		case err := <-b.disk.Failed():
+			b.fail(err)
+			return
+		case err := <-b.controller.Failed():
+			b.fail(err)
+			return
+		case other := <-b.foreign:
+			b.stranger(other)
+		case <-b.ctx.Done():
+			return
+		}
 	}
 }
 

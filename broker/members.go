@@ -61,7 +61,7 @@ func (b *Broker) openPeers() error {
 	b.identify()
 	b.peers, err = peer.Open(peer.Config{
 		Listen: c.Peer, Listener: c.PeerListener, Dial: c.PeerDial, Key: c.ClusterKey,
-		Self: b.identity, Logger: c.Logger,
+		Self: b.identity, Met: b.meet, Logger: c.Logger,
 	})
 	if errors.Is(err, syscall.EADDRINUSE) && c.PeerOptional && len(c.Join) == 0 && !b.disk.Meta().Joined {
 		c.Logger.Warn("the address for other brokers is taken: this broker serves alone", "peer", c.Peer)
@@ -92,8 +92,10 @@ func (b *Broker) identify() {
 func (b *Broker) enter(ctx context.Context) error {
 	meta := b.disk.Meta()
 	if meta.ClusterID == "" {
-		meta.Format = formatVersion
 		if len(b.config.Join) == 0 {
+			if err := b.found(ctx); err != nil {
+				return err
+			}
 			meta.ClusterID, meta.NodeID = randomID(), max(b.config.NodeID, 1)
 		} else {
 			to, err := b.join(ctx)

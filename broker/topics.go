@@ -313,8 +313,8 @@ func (b *Broker) newEpochs(led []quiet, before *controller.Topic, t *topic) []qu
 // assign tells the replicas of a topic who leads them, as of an image.
 func (b *Broker) assign(t *topic, news []int32, image uint64) {
 	for _, i := range news {
-		m := &t.meta.Partitions[i]
-		t.partitions[i].Assign(replica.Assignment{
+		m, p := &t.meta.Partitions[i], t.partitions[i]
+		p.Assign(replica.Assignment{
 			Image:          image,
 			Leader:         m.Leader,
 			Epoch:          m.Epoch,
@@ -324,6 +324,21 @@ func (b *Broker) assign(t *topic, news []int32, image uint64) {
 			MinISR:         m.MinISR(t.config.minISR),
 			Recovering:     m.Recovering,
 		})
+		b.mend(m, t.partitions[i])
+	}
+}
+
+// mend lets a damaged replica get anew from its leader what it lacks, once it
+// no longer counts as complete.
+func (b *Broker) mend(m *controller.Partition, p *replica.Partition) {
+	if slices.Contains(m.ISR, b.nodeID) || slices.Contains(m.ELR, b.nodeID) {
+		return
+	}
+	switch cut, err := p.Mend(); {
+	case err != nil:
+		b.config.Logger.Error("can't mend a damaged log", "log", p.Log().TopicPartition().String(), "error", err)
+	case cut:
+		b.config.Logger.Warn("a damaged log is cut, and fetched anew from its leader", "log", p.Log().TopicPartition().String(), "from", int64(p.Log().End()))
 	}
 }
 

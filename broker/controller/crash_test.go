@@ -315,7 +315,7 @@ func TestDamagedFolder(t *testing.T) {
 			return encodeSnapshot(meta, append([]byte{entryFormat, 2, 3}, 200, 0, body[0]))
 		}), "record type 200"},
 		{"log and snapshots gone", remove("log", snapshotsDir), "are gone"},
-		{"log gone", remove("log"), "the raft log ends at entry 0"},
+		{"log gone", remove("log"), "ends at entry 0, but held"},
 		{"all gone", remove("log", snapshotsDir, "stable"), ""},
 		{"log cut", damage(".log", func(b []byte) []byte { return b[:len(b)-40] }), ""},
 		{"log flipped near its end", damage(".log", flip(0.97)), ""},

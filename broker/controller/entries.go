@@ -28,9 +28,13 @@ var raftPartition = offsets.TopicPartition{Topic: "raft", Partition: 0}
 // entries is the Raft log, kept as records of one of our own logs: the entry
 // of index i is the record at offset i-1, see doc.go. It is a raft.LogStore.
 type entries struct {
-	log *log.Log
+	log  *log.Log
+	path string // its folder
 	// truncated is told the last index that stays before the tail is cut.
 	truncated func(last uint64) error
+	// synced is told from time to time up to which index the log is.
+	synced func(last uint64) error
+	told   time.Time // when it was told last
 
 	writing sync.Mutex // held while the log is written, so also while a disk hangs
 
@@ -74,14 +78,14 @@ func (e *entries) GetLog(index uint64, into *raft.Log) error {
 	}
 	if len(e.cached) == 0 || index < e.cached[0].Index || index > e.cached[len(e.cached)-1].Index {
 		if err := e.read(at); err != nil {
-			return fmt.Errorf("raft log entry %d: %w", index, err)
+			return fmt.Errorf("raft log %s: entry %d: %w", e.path, index, err)
 		}
 	}
 	if i := index - e.cached[0].Index; i < uint64(len(e.cached)) && e.cached[i].Index == index {
 		*into = e.cached[i]
 		return nil
 	}
-	return fmt.Errorf("raft log entry %d: %w: it is missing in its batch", index, errFormat)
+	return fmt.Errorf("raft log %s: entry %d: %w: it is missing in its batch", e.path, index, errFormat)
 }
 
 // read fills the cache with entries from at on.
@@ -208,8 +212,15 @@ func (e *entries) StoreLogs(logs []*raft.Log) error {
 	if err := e.log.Flush(); err != nil {
 		return fmt.Errorf("raft log: %w", err)
 	}
-	return nil
+	if time.Since(e.told) < tellEvery {
+		return nil
+	}
+	e.told = time.Now()
+	return e.synced(uint64(e.log.End()))
 }
+
+// tellEvery is how often it is noted beside the log how much of it is synced.
+const tellEvery = 10 * time.Second
 
 // moveTo makes index the next one to be appended.
 func (e *entries) moveTo(index uint64) error {
@@ -299,14 +310,14 @@ func (e *entries) verify(after, term uint64) error {
 			return err
 		}
 		if l.Term < previous || l.Term > term {
-			return fmt.Errorf("raft log entry %d: %w: term %d after %d, the node is at term %d", index, errFormat, l.Term, previous, term)
+			return fmt.Errorf("raft log %s: entry %d: %w: term %d after %d, the node is at term %d", e.path, index, errFormat, l.Term, previous, term)
 		}
 		previous = l.Term
 		if l.Type != raft.LogCommand {
 			continue
 		}
 		if _, _, err := decodeEntry(l.Data); err != nil {
-			return fmt.Errorf("raft log entry %d: %w", index, err)
+			return fmt.Errorf("raft log %s: entry %d: %w", e.path, index, err)
 		}
 	}
 	return nil

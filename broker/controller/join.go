@@ -118,6 +118,9 @@ func (to Joined) encode(refusal string) []byte {
 // rejoin asks whether a node without metadata may begin with none: not one
 // whose vote counts, which it may have given.
 func (c *Controller) rejoin(ctx context.Context, config Config) error {
+	if len(config.Join) == 0 {
+		return errors.New("node has joined a cluster and has no metadata yet: start it with --join and the address of another node")
+	}
 	j := JoinRequest{config.NodeID, config.Directory, config.PeerAddr}
 	to, err := Join(ctx, config.Peers, config.Join, j)
 	if err != nil {

@@ -14,6 +14,7 @@ import (
 
 	"sawlog/broker/log"
 	"sawlog/broker/peer"
+	batches "sawlog/broker/record"
 	"sawlog/broker/vfs"
 	"sawlog/offsets"
 )
@@ -169,11 +170,11 @@ func (c *Controller) start(ctx context.Context, config Config) error {
 	}
 	var err error
 	if c.stable, err = openStable(config.FS, path.Join(dir, stableFile)); err != nil {
-		return err
+		return damagedFolder(err)
 	}
 	snaps, err := openSnapshots(config.FS, path.Join(dir, snapshotsDir))
 	if err != nil {
-		return err
+		return damagedFolder(err)
 	}
 	if err := c.openEntries(config, path.Join(dir, logDir)); err != nil {
 		return err
@@ -185,9 +186,9 @@ func (c *Controller) start(ctx context.Context, config Config) error {
 	}
 	fresh, err := c.inspect(snaps, config.Established)
 	if err != nil {
-		return err
+		return damagedFolder(err)
 	}
-	if fresh && config.Joined && len(config.Join) > 0 {
+	if fresh && config.Joined {
 		if err := c.rejoin(ctx, config); err != nil {
 			return err
 		}
@@ -218,18 +219,27 @@ func (c *Controller) start(ctx context.Context, config Config) error {
 	return nil
 }
 
+// damagedFolder tells the way out of damage.
+func damagedFolder(err error) error {
+	if !errors.Is(err, errFormat) && !errors.Is(err, batches.ErrCorrupt) {
+		return err
+	}
+	return fmt.Errorf("%w. Put the folder back as it was, from a copy of this very disk; or, where two other nodes of the cluster are up, move the whole data directory away and start with an empty one, --join and this node's --node-id", err)
+}
+
 // openEntries opens the Raft log.
 func (c *Controller) openEntries(config Config, dir string) (err error) {
 	if c.disk, err = log.OpenDisk(config.FS, dir, log.DiskConfig{Logger: config.Logger}); err != nil {
 		return err
 	}
+	folder := path.Join(dir, fmt.Sprintf("%s-%d", raftPartition.Topic, raftPartition.Partition))
 	settings := log.DefaultConfig()
 	settings.SegmentBytes, settings.MaxBatchBytes = raftSegmentBytes, raftSegmentBytes
 	settings.SegmentMs, settings.RetentionMs, settings.RetentionBytes = yearMs, -1, -1
 	for _, l := range c.disk.Logs() {
 		if l.TopicPartition() == raftPartition {
 			l.SetConfig(settings)
-			c.entries = &entries{log: l, truncated: c.lowerFloor}
+			c.entries = &entries{log: l, path: folder, synced: c.raiseFloor, truncated: c.lowerFloor}
 			return nil
 		}
 	}
@@ -237,7 +247,16 @@ func (c *Controller) openEntries(config Config, dir string) (err error) {
 	if err != nil {
 		return err
 	}
-	c.entries = &entries{log: l, truncated: c.lowerFloor}
+	c.entries = &entries{log: l, path: folder, synced: c.raiseFloor, truncated: c.lowerFloor}
+	return nil
+}
+
+// raiseFloor notes that the log is synced up to an entry: it is missed when it
+// is gone at the next start. A full disk has room again some time.
+func (c *Controller) raiseFloor(last uint64) error {
+	if err := c.stable.SetUint64([]byte(floorKey), last); err != nil && !vfs.Full(err) {
+		return err
+	}
 	return nil
 }
 
@@ -275,7 +294,7 @@ func (c *Controller) inspect(snaps *snapshots, established bool) (fresh bool, er
 	}
 	switch {
 	case c.entries.empty() && newest == nil && (voted != 0 || floor != 0 || established):
-		return false, fmt.Errorf("%w: the raft log and all snapshots are gone from a node that was in term %d with %d entries", errFormat, term, floor)
+		return false, fmt.Errorf("%w: the raft log %s and all snapshots are gone from a node that was in term %d with %d entries", errFormat, c.entries.path, term, floor)
 	case c.entries.empty() && newest == nil:
 		return true, c.stable.clear()
 	case term == 0:
@@ -283,9 +302,9 @@ func (c *Controller) inspect(snaps *snapshots, established bool) (fresh bool, er
 	case newest != nil && newest.Term > term:
 		return false, fmt.Errorf("%w: stable store %s is at term %d, the newest snapshot at %d", errFormat, c.stable.path, term, newest.Term)
 	case max(covered, last) < floor:
-		return false, fmt.Errorf("%w: the raft log ends at entry %d, but ended at %d when the node stopped", errFormat, last, floor)
+		return false, fmt.Errorf("%w: the raft log %s ends at entry %d, but held %d when the node last ran", errFormat, c.entries.path, last, floor)
 	case covered < first-1:
-		return false, fmt.Errorf("%w: the raft log begins at entry %d, and the newest snapshot ends at %d", errFormat, first, covered)
+		return false, fmt.Errorf("%w: the raft log %s begins at entry %d, and the newest snapshot ends at %d", errFormat, c.entries.path, first, covered)
 	case last < covered:
 		return false, c.entries.log.Reset(offsetOf(covered + 1))
 	}

@@ -34,6 +34,7 @@ type Disk struct {
 
 	previous running // how the run before this one ended
 	firstRun bool
+	lacking  atomic.Bool // a log has lost what was synced
 	failed   atomic.Bool
 	failure  chan error
 
@@ -44,6 +45,7 @@ type Disk struct {
 	names map[string]*Log // by folder
 
 	nameless nameless
+	lost     map[logKey]point // logs that held records, and whose folders are not there
 
 	checkpointMu sync.Mutex
 	points       map[logKey]point // as last written
@@ -111,15 +113,16 @@ func (d *Disk) start() error {
 	if d.previous, ran, err = readRunning(d.fs, d.dir); err != nil {
 		return err
 	}
-	d.firstRun = !ran
-	if err := d.writeRunning(stateRunning); err != nil {
-		return err
-	}
-	at := &startState{clean: d.CleanStart()}
 	mark, points, err := d.readPoints()
 	if err != nil {
 		return err
 	}
+	d.firstRun = !ran && len(points) == 0
+	d.epoch = d.PreviousBrokerEpoch() // what it proves stays true until the broker is registered anew
+	if err := d.writeRunning(stateRunning); err != nil {
+		return err
+	}
+	at := &startState{clean: d.CleanStart()}
 	at.points, d.points = points, points
 	var damaged int
 	if d.journal, at.journal, damaged, err = openJournal(d.vital, d.dir, mark); err != nil {
@@ -132,6 +135,7 @@ func (d *Disk) start() error {
 	if err := d.discover(at); err != nil {
 		return err
 	}
+	d.miss(at)
 	var lost error
 	if d.cleaned, lost, err = readCleanPoints(d.vital, d.dir); err != nil {
 		return err
@@ -139,7 +143,12 @@ func (d *Disk) start() error {
 	if lost != nil {
 		d.config.Logger.Error("compaction points are not readable; logs are compacted anew", "err", lost)
 	}
-	return d.loadAll(at)
+	if err := d.loadAll(at); err != nil {
+		return err
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.disprove()
 }
 
 // readPoints reads the checkpoint; a damaged one only makes recovery longer.
@@ -196,9 +205,7 @@ func (d *Disk) Meta() Meta {
 func (d *Disk) SetMeta(m Meta) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if m.Format == 0 {
-		m.Format = MetaFormat
-	}
+	m.Format = MetaFormat
 	if err := vfs.Replace(d.vital, path.Join(d.dir, metaName), m.encode()); err != nil {
 		return err
 	}
@@ -248,6 +255,12 @@ func (d *Disk) Create(tp offsets.TopicPartition, id offsets.TopicID, c Config) (
 	} else if adopted {
 		d.logs[l.key()], d.names[folder] = l, l
 		return l, nil
+	}
+	if p, was := d.lost[l.key()]; was {
+		d.lacks(l, p.recovery, 0)
+	}
+	if err := d.disprove(); err != nil {
+		return nil, err
 	}
 	if err := d.fs.MkdirAll(l.path, 0o755); err != nil {
 		return nil, err
@@ -359,10 +372,10 @@ func (d *Disk) SameBoot() bool {
 	return d.previous.state == stateRunning && d.previous.boot != "" && d.previous.boot == d.config.BootID
 }
 
-// PreviousBrokerEpoch is the broker epoch of the run before this one when that
-// run lost nothing, else -1.
+// PreviousBrokerEpoch is the broker epoch of the run before this one when
+// nothing was lost since, else -1.
 func (d *Disk) PreviousBrokerEpoch() int64 {
-	if !d.firstRun && (d.CleanStart() || d.SameBoot()) {
+	if !d.firstRun && (d.CleanStart() || d.SameBoot()) && !d.lacking.Load() {
 		return d.previous.epoch
 	}
 	return -1
@@ -373,12 +386,17 @@ func (d *Disk) SetBrokerEpoch(epoch int64) error {
 	d.mu.Lock()
 	d.epoch = epoch
 	d.mu.Unlock()
+	d.lacking.Store(false) // the controller knows
 	return d.writeRunning(stateRunning)
 }
 
 func (d *Disk) writeRunning(state string) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	return d.writeRunningHeld(state)
+}
+
+func (d *Disk) writeRunningHeld(state string) error {
 	r := running{state, d.config.BootID, d.epoch}
 	return vfs.Replace(d.vital, path.Join(d.dir, runningName), r.encode())
 }

@@ -27,7 +27,8 @@
 //
 // All integers are big-endian, all CRCs are CRC-32C.
 //
-//	meta.properties   text, lines key=value: format=1 cluster.id node.id directory.id
+//	meta.properties   text, lines key=value: format=2 cluster.id node.id directory.id, where they
+//	                  are so joined=true entered=true, crc=<8 hex digits, of all lines above>
 //	lock              locked while a process runs; its process id in text
 //	ballast           reserved disk space without content, let go when the disk is full
 //	running           text: state=running|stopped|failed boot.id broker.epoch

@@ -74,7 +74,9 @@ func Dump(fs vfs.FS, name string, o DumpOptions, fn func(line []slog.Attr) error
 		_, damage = decodeCleanPoints(b)
 	case base == partitionName:
 		_, _, damage = decodePartition(b)
-	case base == metaName, base == runningName:
+	case base == metaName:
+		_, damage = decodeMeta(b)
+	case base == runningName:
 		_, damage = decodeProperties(b)
 	case base == lockName:
 	default:

@@ -65,7 +65,7 @@ func TestFlushMs(t *testing.T) {
 			return nil
 		})
 		fill(t, l, 50)
-		time.Sleep(999 * time.Millisecond)
+		time.Sleep(874 * time.Millisecond)
 		synctest.Wait()
 		if l.RecoveryPoint() != 0 {
 			t.Fatalf("synced below %d before its time", l.RecoveryPoint())
@@ -363,12 +363,22 @@ func TestMeta(t *testing.T) {
 		t.Fatalf("%+v", d.Meta())
 	}
 	must(t, d.Close())
-	for _, text := range []string{"format=2\nnode.id=1\n", "format=x\n", "rubbish", "format=1\nnode.id=\n"} {
+	sound := string(want.encode())
+	for _, text := range []string{
+		"format=3\nnode.id=1\n", "format=2\nnode.id=1\n", "format=x\n", "rubbish", "format=1\nnode.id=\n", "",
+		strings.Replace(sound, "id=5", "id=4", 1), strings.Replace(sound, "a=b", "a=c", 1), sound[:len(sound)-3],
+	} {
 		must(t, vfs.Replace(fs, "data/"+metaName, []byte(text)))
 		if _, err := OpenDisk(fs, "data", testDisk()); err == nil || !strings.Contains(err.Error(), metaName) {
 			t.Errorf("%q: %v", text, err)
 		}
 	}
+	must(t, vfs.Replace(fs, "data/"+metaName, []byte("format=1\ncluster.id=a=b\nnode.id=5\ndirectory.id=d\njoined=true\n")))
+	d = openTest(t, fs, "data")
+	if got := d.Meta(); got.NodeID != 5 || got.ClusterID != "a=b" || !got.Joined {
+		t.Errorf("of format 1: %+v", got)
+	}
+	must(t, d.Close())
 }
 
 func TestConfigDefaults(t *testing.T) {

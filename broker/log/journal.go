@@ -142,7 +142,10 @@ func openJournal(fs vfs.FS, dir string, checkpoint journalMark) (_ *journal, fou
 	found = map[logKey]*remembered{}
 	b, err := vfs.ReadFile(fs, j.path)
 	if errors.Is(err, os.ErrNotExist) {
-		return j, found, 0, j.rewrite(nil)
+		if checkpoint.generation > 0 {
+			damaged = 1 // it was there
+		}
+		return j, found, damaged, j.rewrite(nil)
 	}
 	if err != nil {
 		return nil, nil, 0, err

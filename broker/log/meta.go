@@ -14,8 +14,9 @@ import (
 	"sawlog/offsets"
 )
 
-// MetaFormat is the version of the data directory this program writes.
-const MetaFormat = 1
+// MetaFormat is the version of the data directory this program writes. Format 1
+// had no checksum in meta.properties; it is read, too.
+const MetaFormat = 2
 
 // Meta says whose data directory it is: meta.properties.
 type Meta struct {
@@ -24,6 +25,7 @@ type Meta struct {
 	NodeID      offsets.BrokerID
 	DirectoryID string
 	Joined      bool // the node joined a cluster that was there, and never founds one
+	Entered     bool // it has had the cluster's metadata
 }
 
 // properties are the lines key=value of a small text file, in order.
@@ -53,25 +55,9 @@ func decodeProperties(b []byte) (map[string]string, error) {
 	return out, nil
 }
 
-// readProperties reads such a file; nil without an error when it is absent.
-func readProperties(fs vfs.FS, name string) (map[string]string, error) {
-	b, err := vfs.ReadFile(fs, name)
-	if errors.Is(err, os.ErrNotExist) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	kv, err := decodeProperties(b)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", name, err)
-	}
-	return kv, nil
-}
-
 func (m Meta) encode() []byte {
 	p := properties{
-		{"format", strconv.Itoa(m.Format)},
+		{"format", strconv.Itoa(MetaFormat)},
 		{"cluster.id", m.ClusterID},
 		{"node.id", strconv.Itoa(int(m.NodeID))},
 		{"directory.id", m.DirectoryID},
@@ -79,28 +65,53 @@ func (m Meta) encode() []byte {
 	if m.Joined {
 		p = append(p, [2]string{"joined", "true"})
 	}
-	return p.encode()
+	if m.Entered {
+		p = append(p, [2]string{"entered", "true"})
+	}
+	lines := p.encode()
+	return fmt.Appendf(lines, "crc=%08x\n", crc32.Checksum(lines, castagnoli))
 }
 
 func readMeta(fs vfs.FS, dir string) (Meta, error) {
 	name := path.Join(dir, metaName)
-	m := Meta{Format: MetaFormat, NodeID: offsets.NoBroker}
-	kv, err := readProperties(fs, name)
-	if err != nil || kv == nil {
+	none := Meta{Format: MetaFormat, NodeID: offsets.NoBroker}
+	b, err := vfs.ReadFile(fs, name)
+	if errors.Is(err, os.ErrNotExist) {
+		return none, nil
+	}
+	if err != nil {
+		return none, err
+	}
+	m, err := decodeMeta(b)
+	if err != nil {
+		return none, fmt.Errorf("%s: %w", name, err)
+	}
+	return m, nil
+}
+
+// decodeMeta reads meta.properties. All of it is under the checksum, but in
+// format 1.
+func decodeMeta(b []byte) (m Meta, err error) {
+	kv, err := decodeProperties(b)
+	if err != nil {
 		return m, err
 	}
 	if m.Format, err = strconv.Atoi(kv["format"]); err != nil {
-		return m, fmt.Errorf("%s: format %q", name, kv["format"])
+		return m, fmt.Errorf("format %q", kv["format"])
 	}
-	if m.Format != MetaFormat {
-		return m, fmt.Errorf("%s: format %d, this program reads %d", name, m.Format, MetaFormat)
+	if m.Format < 1 || m.Format > MetaFormat {
+		return m, fmt.Errorf("format %d, this program reads up to %d", m.Format, MetaFormat)
+	}
+	lines := b[:bytes.LastIndex(b, []byte("\ncrc="))+1]
+	if m.Format > 1 && kv["crc"] != fmt.Sprintf("%08x", crc32.Checksum(lines, castagnoli)) {
+		return m, fmt.Errorf("damaged: checksum %q does not fit. Write the lines anew as they were, with format=1 and without crc", kv["crc"])
 	}
 	node, err := strconv.ParseInt(kv["node.id"], 10, 32)
 	if err != nil {
-		return m, fmt.Errorf("%s: node.id %q", name, kv["node.id"])
+		return m, fmt.Errorf("node.id %q", kv["node.id"])
 	}
 	m.ClusterID, m.NodeID, m.DirectoryID = kv["cluster.id"], offsets.BrokerID(node), kv["directory.id"]
-	m.Joined = kv["joined"] == "true"
+	m.Joined, m.Entered = kv["joined"] == "true", kv["entered"] == "true"
 	return m, nil
 }
 

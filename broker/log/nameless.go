@@ -174,7 +174,7 @@ func (d *Disk) adopt(l *Log) (adopted bool, err error) {
 	if err := vfs.Replace(d.vital, l.file(partitionName), encodePartition(l.id)); err != nil {
 		return false, err
 	}
-	return true, l.wrap("recover", l.load(d.nameless.began))
+	return true, l.wrap("recover", errors.Join(l.load(d.nameless.began), d.disprove()))
 }
 
 // dropNameless puts the folders aside that nobody has asked for.
@@ -186,7 +186,7 @@ func (d *Disk) dropNameless() error {
 		d.config.Logger.Error("folder with records but without topic id is put aside: no topic claims it", "folder", folder, "err", why)
 		errs = append(errs, d.aside(folder, straySuffix))
 	}
-	d.nameless = nameless{}
+	d.nameless, d.lost = nameless{}, nil
 	return errors.Join(errs...)
 }
 

@@ -145,9 +145,8 @@ func (l *Log) load(at *startState) error {
 	if err := l.recover(f, recovery, at.walkAll); err != nil {
 		return err
 	}
-	if known && memory.cut < 0 && l.view.end < p.recovery {
-		l.disk.config.Logger.Error("synced records are gone from the end of the log: its files were changed from outside, or the disk lost what it had synced",
-			"path", l.path, "had", p.recovery, "has", l.view.end, "try", "stop, put the segments back from a copy, and start again; cut bytes are kept beside them as .cut")
+	if known && memory.cut < 0 && l.view.end < p.recovery || len(l.view.damaged) > 0 {
+		l.disk.lacks(l, p.recovery, l.view.end)
 	}
 	if l.view.end < start || len(l.view.damaged) > 0 && l.view.damaged[0].next == l.view.end {
 		return l.restart(start, memory.epochs)

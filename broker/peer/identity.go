@@ -41,6 +41,9 @@ const (
 // ErrRefused: the two sides don't belong together.
 var ErrRefused = errors.New("refused by the handshake")
 
+// errForeign: the other side has the key, and is of another cluster.
+var errForeign = fmt.Errorf("%w: of another cluster", ErrRefused)
+
 // WrongNodeError tells that another node answers at an address.
 type WrongNodeError struct {
 	Addr      string
@@ -127,12 +130,17 @@ func readProof(r io.Reader, want []byte) error {
 	return nil
 }
 
-// fits tells why two identities don't belong together.
-func fits(self Identity, selfKey bool, other Identity, otherKey bool) error {
-	switch {
-	case self.Cluster != "" && other.Cluster != "" && self.Cluster != other.Cluster:
-		return fmt.Errorf("%w: a broker of cluster %s met one of %s", ErrRefused, self.Cluster, other.Cluster)
-	case selfKey != otherKey:
+// sameCluster tells that two nodes may be of one cluster.
+func sameCluster(self, other Identity) error {
+	if self.Cluster != "" && other.Cluster != "" && self.Cluster != other.Cluster {
+		return fmt.Errorf("%w: a broker of cluster %s met one of %s", errForeign, self.Cluster, other.Cluster)
+	}
+	return nil
+}
+
+// keyedAlike tells that both have a key, or none has.
+func keyedAlike(self, other bool) error {
+	if self != other {
 		return fmt.Errorf("%w: one side has a cluster key, the other has none", ErrRefused)
 	}
 	return nil
@@ -151,10 +159,13 @@ func greet(c net.Conn, self Identity, key []byte, k Kind) (Identity, error) {
 	if err != nil {
 		return other, err
 	}
-	if err := fits(self, key != nil, other, hasKey); err != nil {
+	if err := keyedAlike(key != nil, hasKey); err != nil {
 		return other, err
 	}
 	if _, err := c.Write(proof(key, 'D', mine, theirs)); err != nil {
+		return other, err
+	}
+	if err := sameCluster(self, other); err != nil {
 		return other, err
 	}
 	if err := readVerdict(c); err != nil {
@@ -195,9 +206,12 @@ func welcome(c net.Conn, self Identity, key []byte) (Identity, Kind, error) {
 	if _, err := c.Write(mine); err != nil {
 		return other, 0, err
 	}
-	refused := readProof(c, proof(key, 'D', theirs, mine))
-	if err := fits(self, key != nil, other, hasKey); err != nil {
-		refused = err
+	refused := keyedAlike(key != nil, hasKey)
+	if refused == nil {
+		refused = readProof(c, proof(key, 'D', theirs, mine))
+	}
+	if refused == nil {
+		refused = sameCluster(self, other)
 	}
 	if refused != nil {
 		words := refused.Error()

@@ -21,6 +21,7 @@ type Config struct {
 	Dial     func(ctx context.Context, addr string) (net.Conn, error) // nil = TCP
 	Key      []byte                                                   // secret of the cluster; nil = none, loopback only
 	Self     func() Identity                                          // asked at each handshake
+	Met      func(Identity)                                           // nil, or told who connected and has the key, of whatever cluster
 	Logger   *slog.Logger                                             // nil = discard
 }
 
@@ -137,6 +138,9 @@ func (p *Peers) listen() {
 	}
 }
 
+// errNotYet: a node that starts listens before it can do everything.
+var errNotYet = errors.New("nobody takes connections of this kind yet")
+
 // meet lets a connection prove who it is and hands it to who takes its kind.
 func (p *Peers) meet(c net.Conn) {
 	if !p.hold(c) {
@@ -146,15 +150,20 @@ func (p *Peers) meet(c net.Conn) {
 	_ = c.SetDeadline(time.Now().Add(handshakeTime)) // an error shows at the next use
 	other, kind, err := welcome(c, p.config.Self(), p.config.Key)
 	<-p.strange
+	if p.config.Met != nil && (err == nil || errors.Is(err, errForeign)) {
+		p.config.Met(other)
+	}
 	p.mu.Lock()
 	take := p.accept[kind]
 	p.mu.Unlock()
 	if err == nil && take == nil {
-		err = fmt.Errorf("nobody takes connections of kind %q yet", kind)
+		err = errNotYet
 	}
 	if err != nil {
 		level := slog.LevelWarn
-		if errors.Is(err, io.EOF) { // a probe, which only asks whether somebody listens
+		// A probe only asks whether somebody listens; and a node that starts does
+		// so before it can do what others want of it.
+		if errors.Is(err, io.EOF) || errors.Is(err, errNotYet) {
 			level = slog.LevelDebug
 		}
 		p.config.Logger.Log(p.ctx, level, "peer: a connection is refused", "from", c.RemoteAddr().String(), "node", int(other.Node), "error", err)
