@@ -17,8 +17,8 @@ const (
 	snapshotBytes   = 4 << 20
 )
 
-// machine is the state that Raft's entries are applied to. Apply, Snapshot and
-// Restore are called by one goroutine of Raft's.
+// machine is the state that Raft's entries are applied to. ApplyBatch, Snapshot
+// and Restore are called by one goroutine of Raft's. It is a raft.BatchingFSM.
 type machine struct {
 	onChange    func(old, new *Image)
 	fail        func(error)     // told once when the state can't follow the log
@@ -47,25 +47,42 @@ type applied struct {
 	err     error
 }
 
-// Apply applies one entry. After an entry that can't be applied the state stays
-// as it was for good: to skip one would be to differ from the other nodes.
-func (m *machine) Apply(l *raft.Log) any {
+// Apply applies one entry.
+func (m *machine) Apply(l *raft.Log) any { return m.ApplyBatch([]*raft.Log{l})[0] }
+
+// ApplyBatch applies entries that were committed together, and tells of them as
+// one change. After an entry that can't be applied the state stays as it was for
+// good: to skip one would be to differ from the other nodes.
+func (m *machine) ApplyBatch(logs []*raft.Log) []any {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.failed != nil {
-		return applied{err: m.failed}
+	was, im := m.failed, m.image.Load()
+	responses := make([]any, len(logs))
+	for i, l := range logs {
+		if l.Type != raft.LogCommand {
+			continue
+		}
+		a := applied{err: m.failed}
+		if m.failed == nil {
+			a = next(im, l)
+			m.count(len(l.Data))
+		}
+		switch {
+		case a.err == nil && !a.dropped:
+			im = a.image
+		case a.err != nil && m.failed == nil:
+			m.failed = fmt.Errorf("apply metadata: %w", a.err)
+		}
+		responses[i] = a
 	}
-	a := m.next(l)
-	switch {
-	case a.err != nil:
-		m.failed = fmt.Errorf("apply metadata: %w", a.err)
+	if im != m.image.Load() {
+		m.become(im)
+	}
+	if m.failed != was {
 		m.move()
 		m.fail(m.failed)
-	case !a.dropped:
-		m.become(a.image)
 	}
-	m.count(len(l.Data))
-	return a
+	return responses
 }
 
 // failure is why no entry can be applied any more.
@@ -75,8 +92,8 @@ func (m *machine) failure() error {
 	return m.failed
 }
 
-func (m *machine) next(l *raft.Log) applied {
-	im := m.image.Load()
+// next is what an entry makes of an image.
+func next(im *Image, l *raft.Log) applied {
 	e, records, err := decodeEntry(l.Data)
 	switch {
 	case err != nil:
@@ -86,8 +103,8 @@ func (m *machine) next(l *raft.Log) applied {
 	case e.Before != nil && *e.Before != im.Hash():
 		return applied{err: fmt.Errorf("entry %d: %w: this node's state differs from that of the leader of term %d", l.Index, errDiverged, l.Term)}
 	}
-	next, err := im.apply(l.Index, records)
-	return applied{image: next, err: err}
+	after, err := im.apply(l.Index, records)
+	return applied{image: after, err: err}
 }
 
 func (m *machine) become(next *Image) {

@@ -108,6 +108,9 @@ func (c *Controller) turn(batch []*proposal) {
 	if err == nil {
 		err = t.commit()
 	}
+	if err == nil {
+		err = t.await()
+	}
 	if err == nil && !t.committed {
 		err = c.barrier()
 	}
@@ -122,12 +125,13 @@ func (c *Controller) turn(batch []*proposal) {
 	}
 }
 
-// turn is the entry being filled.
+// turn is the entry being filled, and those before it that are on their way.
 type turn struct {
 	c         *Controller
 	term      uint64
 	entry     entry
 	image     *Image // as it will be with the entry
+	underway  []raft.ApplyFuture
 	committed bool
 }
 
@@ -161,6 +165,9 @@ func (t *turn) takeOver() error {
 	if err := t.commit(); err != nil {
 		return err
 	}
+	if err := t.await(); err != nil {
+		return err
+	}
 	c.ledTerm = t.term
 	c.led.Store(t.term)
 	return nil
@@ -172,13 +179,20 @@ func (t *turn) begin() error {
 		return err
 	}
 	now := t.c.Image()
-	t.entry = entry{Term: t.term, Sequence: now.Sequence + 1}
-	if t.entry.Sequence%hashEvery == 0 {
+	if err := t.follow(now); err != nil {
+		return err
+	}
+	if hashed(t.entry.Sequence) {
 		sum := now.Hash()
 		t.entry.Before = &sum
 	}
-	var err error
-	t.image, err = now.apply(now.Index+1, nil)
+	return nil
+}
+
+// follow starts an entry on an image that need not be there yet.
+func (t *turn) follow(im *Image) (err error) {
+	t.entry = entry{Term: t.term, Sequence: im.Sequence + 1}
+	t.image, err = im.apply(im.Index+1, nil)
 	return err
 }
 
@@ -222,6 +236,9 @@ func (t *turn) add(decide func(*Image) (decision, error)) (refusal, err error) {
 			}
 		}
 	}
+	if d.last {
+		return nil, t.await()
+	}
 	return nil, nil
 }
 
@@ -234,23 +251,46 @@ func (t *turn) put(encoded [][]byte) (n int) {
 	return n
 }
 
-// commit appends the entry to the log, waits until it is applied and begins
-// the next one.
+// commit sends the entry on its way into the log and begins the next one on what
+// it leads to: a change of thousands of partitions takes several entries and is
+// not to wait for a round through the disks of all nodes for each. Should one be
+// lost, those after it are dropped, as they don't follow the image any more.
 func (t *turn) commit() error {
 	if len(t.entry.records) == 0 {
 		return nil
 	}
-	future := t.c.raft.Apply(t.entry.encode(), 0)
-	if err := future.Error(); err != nil {
-		return raftError(err)
+	t.underway = append(t.underway, t.c.raft.Apply(t.entry.encode(), 0))
+	if hashed(t.entry.Sequence + 1) {
+		return t.await() // only of the image itself there is a hash
 	}
-	switch a := future.Response().(applied); {
-	case a.err != nil:
-		return a.err
-	case a.dropped:
-		return fmt.Errorf("%w: it lost its place meanwhile", ErrNotController)
+	return t.follow(t.image)
+}
+
+// await returns when what is on its way is applied, and begins anew on that.
+// When a part of it was applied and the rest wasn't, nobody may be told that
+// nothing was done.
+func (t *turn) await() error {
+	if len(t.underway) == 0 {
+		return nil
 	}
-	t.committed = true
+	for _, future := range t.underway {
+		err := future.Error()
+		if err != nil {
+			err = raftError(err)
+		} else if a := future.Response().(applied); a.err != nil {
+			err = a.err
+		} else if a.dropped {
+			err = fmt.Errorf("%w: it lost its place meanwhile", ErrNotController)
+		}
+		switch {
+		case errors.Is(err, ErrNotController) && t.committed:
+			return fmt.Errorf("%w: only a part of it was done: %v", ErrUncertain, err)
+		case err != nil:
+			return err
+		}
+		t.committed = true
+	}
+	t.underway = nil
 	return t.begin()
 }
 

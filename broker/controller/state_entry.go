@@ -19,6 +19,8 @@ const (
 // the state it builds on (guard G7).
 const hashEvery = 1024
 
+func hashed(sequence uint64) bool { return sequence%hashEvery == 0 }
+
 // entryFormat is the first byte of an entry and of a snapshot's body.
 const entryFormat = 1
 
