@@ -40,7 +40,7 @@ func (n *node) logFile() string { return filepath.Join(n.dir, "log") }
 func (n *node) start() error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if n.process != nil && n.process.alive() {
+	if n.process != nil && n.process.Alive() {
 		return nil
 	}
 	n.lives++
@@ -59,7 +59,7 @@ func (n *node) start() error {
 func (n *node) running() bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	return n.process != nil && n.process.alive()
+	return n.process != nil && n.process.Alive()
 }
 
 // kill ends the process with SIGKILL.
@@ -67,7 +67,7 @@ func (n *node) kill() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.process != nil {
-		n.process.kill()
+		n.process.Kill()
 	}
 }
 
@@ -79,7 +79,7 @@ func (n *node) stop(limit time.Duration) error {
 	if p == nil {
 		return nil
 	}
-	if err := p.stop(limit); err != nil {
+	if err := p.Stop(limit); err != nil {
 		return fmt.Errorf("node %d: %w", n.id, err)
 	}
 	return nil
@@ -92,11 +92,11 @@ func (n *node) resume() error { return n.signal(syscall.SIGCONT, false) }
 func (n *node) signal(s os.Signal, paused bool) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if n.process == nil || !n.process.alive() {
+	if n.process == nil || !n.process.Alive() {
 		return nil
 	}
 	n.paused = paused
-	return n.process.cmd.Process.Signal(s)
+	return n.process.Signal(s)
 }
 
 // setClock puts the node's wall clock off, also that of its next processes.
@@ -104,7 +104,7 @@ func (n *node) setClock(off time.Duration) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.world.clock = off
-	if n.process == nil || !n.process.alive() || n.process.clock == nil {
+	if n.process == nil || !n.process.Alive() || n.process.clock == nil {
 		return nil
 	}
 	return n.process.clock.set(off)
@@ -114,7 +114,7 @@ func (n *node) setClock(off time.Duration) error {
 func (n *node) cpu() (time.Duration, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	return processCPU(n.process.cmd.Process.Pid)
+	return processCPU(n.process.PID)
 }
 
 // processCPU reads user and system time from /proc/PID/schedstat, in

@@ -76,6 +76,9 @@ func (p *Process) Alive() bool {
 	}
 }
 
+// Ended is closed when the process is no more.
+func (p *Process) Ended() <-chan struct{} { return p.ended }
+
 // Signal sends a signal; a process that has ended hears nothing.
 func (p *Process) Signal(s os.Signal) error {
 	if err := p.cmd.Process.Signal(s); !errors.Is(err, os.ErrProcessDone) {
