@@ -132,7 +132,7 @@ func (n *node) eventually(what string, limit time.Duration, yes func() bool) {
 func (n *node) client(opts ...kgo.Opt) *kgo.Client {
 	n.t.Helper()
 	c, err := kgo.NewClient(append([]kgo.Opt{
-		kgo.SeedBrokers(n.listen), kgo.MetadataMinAge(100 * time.Millisecond), kgo.RetryBackoffFn(func(int) time.Duration { return 50 * time.Millisecond }),
+		kgo.SeedBrokers(n.seeds()...), kgo.MetadataMinAge(100 * time.Millisecond), kgo.RetryBackoffFn(func(int) time.Duration { return 50 * time.Millisecond }),
 	}, opts...)...)
 	if err != nil {
 		n.t.Fatal(err)

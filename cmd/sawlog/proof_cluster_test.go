@@ -1,0 +1,292 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"sawlog/broker/compat/peer"
+	"sawlog/jobs"
+	"sawlog/loader"
+	"sawlog/offsets"
+)
+
+// startCluster runs three nodes, and is a command line that knows them all.
+func startCluster(t *testing.T) (*node, *peer.Cluster) {
+	t.Helper()
+	n := bare(t)
+	c := peer.SawlogCluster(t, 3, peer.Options{Binary: n.bin})
+	n.listen = c.Addr()
+	for _, s := range c.Nodes { // before, the end of one may be the end of all
+		n.web = s.HTTP
+		n.ready()
+	}
+	return n, c
+}
+
+// partition is one of a topic's, as the cluster says.
+func (n *node) partition(topic string, partition int32) *kmsg.MetadataResponseTopicPartition {
+	n.t.Helper()
+	cl := n.client()
+	defer cl.Close()
+	req := kmsg.NewPtrMetadataRequest()
+	req.Topics = []kmsg.MetadataRequestTopic{{Topic: new(topic)}}
+	m, err := req.RequestWith(n.t.Context(), cl)
+	if err != nil || len(m.Topics) != 1 {
+		return nil
+	}
+	for i := range m.Topics[0].Partitions {
+		if p := &m.Topics[0].Partitions[i]; p.Partition == partition {
+			return p
+		}
+	}
+	return nil
+}
+
+// leader is the node that leads a partition.
+func (n *node) leader(c *peer.Cluster, topic string, partition int32) *peer.Server {
+	n.t.Helper()
+	var p *kmsg.MetadataResponseTopicPartition
+	n.eventually(fmt.Sprintf("%s/%d has a leader", topic, partition), 30*time.Second, func() bool {
+		p = n.partition(topic, partition)
+		return p != nil && p.Leader > 0
+	})
+	return c.Node(p.Leader)
+}
+
+// underWay tells whether a command has yet to end.
+func (c *child) underWay() bool {
+	select {
+	case err := <-c.ended:
+		c.ended <- err
+		return false
+	default:
+		return true
+	}
+}
+
+// TestProofLoadThroughFailovers carries one plan out while the leaders of what
+// is read are killed, one after the other, and other nodes are stopped and
+// started: the files are those of a run in peace.
+func TestProofLoadThroughFailovers(t *testing.T) {
+	n, c := startCluster(t)
+	const topic, partitions, count = "wide", 4, 4000
+	n.run("topic", "create", topic, "--partitions", fmt.Sprint(partitions), "--replication-factor", "3")
+	for p := range int32(partitions) {
+		n.send(append(byHand("none"), kgo.ProducerBatchMaxBytes(4000)), wide(topic, p, count, 6)...)
+	}
+	path := n.write("wide.yaml", fmt.Sprintf(
+		"name: wide\nsource: {topics: [wide]}\noutput: {root: 'file://%s/wide', target_file_size: 2MiB}\n", n.dir)+numbersJob)
+	planPath := n.write("plan.json", string(n.run("plan", path, "-o", "json")))
+	file, err := readPlanFile(planPath)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(file.Plan.Splits) < partitions {
+		t.Fatalf("only %d splits", len(file.Plan.Splits))
+	}
+	peace := filepath.Join(n.dir, "peace")
+	n.outcome(0, "run", "--plan", planPath, "--root", peace)
+	want := treeOf(t, peace)
+	harms := 0
+	for round := 0; harms < 6; round++ {
+		root := filepath.Join(n.dir, fmt.Sprint("harm-", round))
+		run := n.spawn(nil, "run", "--plan", planPath, "--root", root, "-o", "json", "--parallelism", "2", "--fetch-bytes", "4KiB")
+		for run.underWay() {
+			if n.harm(c, topic, harms, run) {
+				harms++
+			}
+		}
+		if code := run.wait(60 * time.Second); code != 0 {
+			t.Fatalf("round %d: exit code %d: %s", round, code, run.said.String())
+		}
+		var o loader.Outcome
+		if err := json.Unmarshal(run.out.Bytes(), &o); err != nil {
+			t.Fatal(err)
+		}
+		if o.Rows+o.Quarantined != partitions*count {
+			t.Errorf("round %d: %d rows, %d quarantined of %d records", round, o.Rows, o.Quarantined, partitions*count)
+		}
+		if err := sameTree(want, treeOf(t, root)); err != nil {
+			t.Errorf("round %d: %v", round, err)
+		}
+		t.Logf("round %d: %d harms so far", round, harms)
+	}
+}
+
+// harm kills the leader of a partition, or stops one in good order, and starts it
+// again. It tells whether the run was under way while that node was away.
+func (n *node) harm(c *peer.Cluster, topic string, i int, run *child) bool {
+	n.t.Helper()
+	time.Sleep(100 * time.Millisecond) // so that the run reads of it
+	s := n.leader(c, topic, int32(i%4))
+	if !run.underWay() {
+		return false
+	}
+	if i%3 == 2 {
+		s.Stop()
+	} else {
+		s.Kill()
+	}
+	time.Sleep(200 * time.Millisecond) // the others take over and are read from
+	met := run.underWay()
+	s.Restart()
+	if err := c.InSync(30 * time.Second); err != nil {
+		n.t.Fatal(err)
+	}
+	return met
+}
+
+// seeds are the addresses of all nodes.
+func (n *node) seeds() []string { return strings.Split(n.listen, ",") }
+
+// TestProofSchedulerMoves: the node that runs the scheduler is killed, stopped in
+// good order and put to sleep for a while, again and again. Each tick has one run,
+// and the commits are the log, offset after offset.
+func TestProofSchedulerMoves(t *testing.T) {
+	n, c := startCluster(t)
+	const topic, every = "clicks", 3 * time.Second
+	n.run("topic", "create", topic, "--partitions", "3", "--replication-factor", "3")
+	path, root := n.job(topic, textJob+"schedule: {every: 3s}\n")
+	n.run("job", "apply", path)
+	n.eventually("the job history has three replicas", 30*time.Second, func() bool {
+		p := n.partition("__sawlog_jobs", 0)
+		return p != nil && len(p.ISR) == 3
+	})
+	sent := n.trickle(topic)
+	for round := range 6 {
+		s := n.leader(c, "__sawlog_jobs", 0)
+		n.web = c.Node(s.ID%3 + 1).HTTP
+		before := n.commits(root)
+		switch round % 3 {
+		case 0:
+			s.Kill()
+		case 1:
+			s.Pause()
+		case 2:
+			s.Stop()
+		}
+		n.eventually("another node's scheduler commits", 40*time.Second, func() bool {
+			return n.leader(c, "__sawlog_jobs", 0) != s && len(n.commits(root)) >= len(before)+2
+		})
+		t.Logf("round %d: from node %d to %d, %d commits", round, s.ID, n.leader(c, "__sawlog_jobs", 0).ID, len(n.commits(root)))
+		if round%3 == 1 {
+			s.Resume()
+		} else {
+			s.Restart()
+		}
+		if err := c.InSync(30 * time.Second); err != nil {
+			t.Fatal(err)
+		}
+	}
+	total := sent()
+	n.eventually("all is loaded", 40*time.Second, func() bool { return contiguous(t, n.commits(root)) == total })
+	n.run("job", "pause", topic)
+	n.onceATick(topic, every)
+	n.clean(root)
+}
+
+// trickle sends records until the function it gives is called, which tells how
+// many there are.
+func (n *node) trickle(topic string) (stop func() int64) {
+	n.t.Helper()
+	cl := n.client(kgo.DefaultProduceTopic(topic))
+	ending, ended := make(chan struct{}), make(chan int64)
+	go func() {
+		var sent int64
+		tick := time.NewTicker(10 * time.Millisecond)
+		defer tick.Stop()
+		for {
+			select {
+			case <-ending:
+				if err := cl.Flush(n.t.Context()); err != nil {
+					n.t.Error(err)
+				}
+				ended <- sent
+				return
+			case <-tick.C:
+				sent++
+				cl.Produce(n.t.Context(), kgo.StringRecord(fmt.Sprint(sent)), func(_ *kgo.Record, err error) {
+					if err != nil && n.t.Context().Err() == nil {
+						n.t.Error(err)
+					}
+				})
+			}
+		}
+	}()
+	return func() int64 {
+		close(ending)
+		return <-ended
+	}
+}
+
+// commits are the records of a data set's ledger that are written by now.
+func (n *node) commits(root string) []loader.Record {
+	n.t.Helper()
+	var all []loader.Record
+	for {
+		raw, err := os.ReadFile(filepath.Join(root, loader.RecordPath(int64(len(all)))))
+		if err != nil {
+			return all
+		}
+		var rec loader.Record
+		if err := json.Unmarshal(raw, &rec); err != nil {
+			n.t.Fatal(err)
+		}
+		all = append(all, rec)
+	}
+}
+
+// contiguous is how many offsets commits hold, which follow each other.
+func contiguous(t *testing.T, commits []loader.Record) (total int64) {
+	t.Helper()
+	next := map[int32]offsets.Offset{}
+	for _, rec := range commits {
+		for _, in := range rec.Inputs {
+			if in.Start != next[in.Partition] {
+				t.Errorf("record %d goes on at %d of partition %d, loaded is up to %d", rec.Number, in.Start, in.Partition, next[in.Partition])
+			}
+			next[in.Partition] = in.End
+		}
+	}
+	for _, end := range next {
+		total += int64(end)
+	}
+	return total
+}
+
+// onceATick wants one run for each tick since the first, which ended well.
+func (n *node) onceATick(job string, every time.Duration) {
+	n.t.Helper()
+	var runs []jobs.Run
+	if err := json.Unmarshal(n.run("runs", "list", "--job", job, "--limit", "300", "-o", "json"), &runs); err != nil {
+		n.t.Fatal(err)
+	}
+	made := map[int64]string{}
+	first, last := int64(math.MaxInt64), int64(0)
+	for _, r := range runs {
+		if !r.Good() {
+			n.t.Errorf("run %s is %s: %s", r.Run, r.Status, r.Reason)
+		}
+		tick := r.Tick.Unix()
+		if made[tick] != "" {
+			n.t.Errorf("runs %s and %s are of one tick", made[tick], r.Run)
+		}
+		made[tick] = r.Run
+		first, last = min(first, tick), max(last, tick)
+	}
+	for tick := first; tick <= last; tick += int64(every / time.Second) {
+		if made[tick] == "" {
+			n.t.Errorf("the tick of %s has no run", time.Unix(tick, 0).UTC().Format(time.TimeOnly))
+		}
+	}
+	n.t.Logf("%d ticks, one run each", len(made))
+}
