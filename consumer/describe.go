@@ -38,6 +38,13 @@ type Partition struct {
 // matches, internal ones left out) in order of name, and says the id of the
 // cluster.
 func Describe(ctx context.Context, c Cluster, names []string, pattern string) ([]Topic, string, error) {
+	return DescribeSure(ctx, c, names, pattern, func([]Topic, string) error { return nil })
+}
+
+// DescribeSure is Describe by someone who knows better than a broker that was
+// cut off: as long as sure answers with a ShortError, others are asked, for ten
+// seconds at most.
+func DescribeSure(ctx context.Context, c Cluster, names []string, pattern string, sure func(topics []Topic, cluster string) error) ([]Topic, string, error) {
 	var match *regexp.Regexp
 	if pattern != "" {
 		var err error
@@ -52,6 +59,9 @@ func Describe(ctx context.Context, c Cluster, names []string, pattern string) ([
 			return err
 		}
 		if err := positions(ctx, c, topics); err != nil {
+			return err
+		}
+		if err := sure(topics, cluster); err != nil {
 			return err
 		}
 		if err := policies(ctx, c, topics); err != nil {

@@ -19,14 +19,18 @@ const (
 	longPause  = 2 * time.Second
 )
 
-// retry repeats do while its error is ErrUnavailable, for patience at most, or
-// ErrUnknownTopic, for newsPatience, and returns the last error then.
+// retry repeats do while its error is ErrUnavailable, for patience at most,
+// ErrUnknownTopic, for newsPatience, or a ShortError, for doubtFor, and returns
+// the last error then.
 func retry(ctx context.Context, patience time.Duration, do func(context.Context) error) error {
 	began := time.Now()
 	for pause := firstPause; ; pause = min(2*pause, longPause) {
 		err := do(ctx)
 		limit := patience
+		var short *ShortError
 		switch {
+		case errors.As(err, &short):
+			limit = doubtFor
 		case errors.Is(err, ErrUnknownTopic):
 			limit = newsPatience
 		case !errors.Is(err, ErrUnavailable):

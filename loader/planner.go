@@ -139,7 +139,7 @@ func (pl *planner) by() string {
 
 // describe asks the cluster for the topics of the spec.
 func (pl *planner) describe(ctx context.Context) error {
-	topics, cluster, err := consumer.Describe(ctx, pl.d.Cluster, pl.spec.Topics, pl.spec.Pattern)
+	topics, cluster, err := consumer.DescribeSure(ctx, pl.d.Cluster, pl.spec.Topics, pl.spec.Pattern, pl.reaches)
 	if err != nil {
 		return err
 	}
@@ -147,12 +147,35 @@ func (pl *planner) describe(ctx context.Context) error {
 		return fail(ExitUsage, "pattern %s matches %d topics: %d topics in one data set need merge_topics", pl.spec.Pattern, len(topics), len(topics))
 	}
 	for i := range topics {
-		if topics[i].ID.IsZero() { // a cluster from before topic ids
-			h := sha256.Sum256([]byte(cluster + "/" + topics[i].Name))
-			copy(topics[i].ID[:], h[:])
-		}
+		topics[i].ID = topicID(&topics[i], cluster)
 	}
 	pl.topics, pl.cluster = topics, cluster
+	return nil
+}
+
+// topicID is the id of a topic, or one made up on a cluster from before topic ids.
+func topicID(t *consumer.Topic, cluster string) (id offsets.TopicID) {
+	if t.ID.IsZero() {
+		h := sha256.Sum256([]byte(cluster + "/" + t.Name))
+		copy(id[:], h[:])
+		return id
+	}
+	return t.ID
+}
+
+// reaches wants each log to reach as far as it was loaded.
+func (pl *planner) reaches(topics []consumer.Topic, cluster string) error {
+	for _, t := range topics {
+		id := topicID(&t, cluster)
+		for _, p := range t.Partitions {
+			have := pl.fold.Partitions[PartitionKey{cluster, id, p.Index}]
+			if have == nil || have.Next() <= p.HighWatermark {
+				continue
+			}
+			tp := offsets.TopicPartition{Topic: t.Name, Partition: p.Index}
+			return &Error{Code: ExitMismatch, Err: &consumer.ShortError{TopicPartition: tp, Asked: have.Next(), LogEnd: p.HighWatermark}}
+		}
+	}
 	return nil
 }
 

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"sawlog/broker/record"
@@ -67,6 +68,34 @@ func TestPlanFirstStart(t *testing.T) {
 			t.Errorf("start %q: %s, want %s", start, got, want)
 		}
 	}
+}
+
+// TestPlanDoubtsAShortLog: a leader that was cut off doesn't know what came since;
+// that its log ends before what was loaded is believed only if it stays so.
+func TestPlanDoubtsAShortLog(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := texted(t, 1, 20)
+		r.load(PlanAsk{})
+		r.more(0, 5)
+		log := r.src.log("views", 0)
+		whole := *log
+		log.end, log.stable = 10, 10
+		time.AfterFunc(3*time.Second, func() {
+			r.src.mu.Lock()
+			defer r.src.mu.Unlock()
+			*log = whole
+		})
+		p, _ := r.plan(PlanAsk{})
+		if got := ranges(p); got != "0:20..25" {
+			t.Errorf("planned %s", got)
+		}
+		log.end, log.stable = 10, 10
+		_, _, err := r.d.Plan(t.Context(), &r.spec, PlanAsk{})
+		var short *consumer.ShortError
+		if !errors.As(err, &short) || ExitCode(err) != ExitMismatch || short.Asked != 20 || short.LogEnd != 10 {
+			t.Errorf("cut off for good: %v", err)
+		}
+	})
 }
 
 // A first run from the latest offset loads nothing, but keeps where it stood.

@@ -193,9 +193,6 @@ func (r *ranger) input(t *consumer.Topic, p *consumer.Partition, w window, known
 	tp := offsets.TopicPartition{Topic: t.Name, Partition: p.Index}
 	have := r.fold.Partitions[key]
 	next := r.next(tp, p, have, w, known)
-	if have != nil && next > p.HighWatermark {
-		return nil, &Error{Code: ExitMismatch, Err: &consumer.ShortError{TopicPartition: tp, Asked: next, LogEnd: p.HighWatermark}}
-	}
 	in := &PlanInput{
 		Topic: t.Name, TopicID: t.ID, Partition: p.Index,
 		Range:    offsets.Range{Start: next, End: max(next, w.end)},

@@ -153,6 +153,7 @@ func (n *node) seeds() []string { return strings.Split(n.listen, ",") }
 // and the commits are the log, offset after offset.
 func TestProofSchedulerMoves(t *testing.T) {
 	n, c := startCluster(t)
+	keepLogs(t, c)
 	const topic, every = "clicks", 3 * time.Second
 	n.run("topic", "create", topic, "--partitions", "3", "--replication-factor", "3")
 	path, root := n.job(topic, textJob+"schedule: {every: 3s}\n")
