@@ -24,15 +24,17 @@ import (
 //	! pattern         a line of standard error; !* anything there
 //	exit 1            its exit code, 0 where none is said
 //	= file text       a line of a file {dir}/file
+//	@ kill 2          SIGKILL for a broker of a cluster;  @ start 2 runs it again;  @ insync waits for all replicas
 //	& name tool …     a run that goes on;  &> name pattern waits for a line;  &- name stops it
 //
 // sawlog or kafka right in front of a line keeps it for that server. In words {broker},
 // {dir} and {data} stand for the server's address, the script's own folder and
-// the server's data directory. In patterns <#> is a number, <*> anything and
+// the server's data directory; {broker1} and {data1} for those of a cluster's first. In patterns <#> is a number, <*> anything and
 // <name> a word, the same one wherever the name stands.
 type javaScript struct {
 	d      *javaDriver
 	server *peer.Server
+	nodes  *peer.Cluster // nil: one server is all there is
 	name   string
 	dir    string
 	bound  map[string]string
@@ -129,6 +131,9 @@ func (s *javaScript) run(t *testing.T, text string) {
 		case "=":
 			finish()
 			s.write(t, rest)
+		case "@":
+			finish()
+			s.strike(t, rest)
 		case "&", "&>", "&-":
 			finish()
 			s.background(t, mark, rest)
@@ -147,7 +152,7 @@ func (s *javaScript) run(t *testing.T, text string) {
 // ofServer parts a line that is kept for one server.
 func ofServer(line string) (server, rest string, ok bool) {
 	for _, server := range []string{"sawlog", "kafka"} {
-		if rest, ok := strings.CutPrefix(line, server); ok && strings.ContainsRune("$>!&=<e", rune((rest + "x")[0])) {
+		if rest, ok := strings.CutPrefix(line, server); ok && strings.ContainsRune("$>!&=<@e", rune((rest + "x")[0])) {
 			return server, rest, true
 		}
 	}
@@ -306,6 +311,11 @@ func javaPattern(bound map[string]string, pattern string) (*regexp.Regexp, []str
 // fill puts what stands for something in its place.
 func (s *javaScript) fill(words []string) []string {
 	pairs := []string{"{broker}", s.server.Addr, "{dir}", s.dir, "{data}", s.server.Dir}
+	if s.nodes != nil {
+		for _, n := range s.nodes.Nodes {
+			pairs = append(pairs, fmt.Sprintf("{broker%d}", n.ID), n.Addr, fmt.Sprintf("{data%d}", n.ID), n.Dir)
+		}
+	}
 	for name, value := range s.bound {
 		pairs = append(pairs, "<"+name+">", value)
 	}
@@ -314,6 +324,31 @@ func (s *javaScript) fill(words []string) []string {
 		words[i] = r.Replace(word)
 	}
 	return words
+}
+
+// strike does something to the brokers of a cluster.
+func (s *javaScript) strike(t *testing.T, rest string) {
+	t.Helper()
+	verb, id, _ := strings.Cut(rest, " ")
+	node := func() *peer.Server {
+		i := slices.IndexFunc(s.nodes.Nodes, func(n *peer.Server) bool { return fmt.Sprint(n.ID) == id })
+		if i < 0 {
+			t.Fatalf("%s: there is no broker %q", s.name, id)
+		}
+		return s.nodes.Nodes[i]
+	}
+	switch verb {
+	case "kill":
+		node().Kill()
+	case "start":
+		node().Restart()
+	case "insync":
+		if err := s.nodes.InSync(javaPatience); err != nil {
+			t.Fatal(err)
+		}
+	default:
+		t.Fatalf("%s: %q is nothing that can be done to a cluster", s.name, rest)
+	}
 }
 
 func (s *javaScript) write(t *testing.T, rest string) {
