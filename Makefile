@@ -21,6 +21,7 @@ CC_FOUND := $(shell command -v gcc || command -v cc || command -v clang)
 FUZZTIME ?= 20s
 RUNS ?= 5
 ROUNDS ?= 30
+LOAD ?= 30m
 CUTS ?= 20
 SEEDS ?= 50
 
@@ -110,11 +111,13 @@ chaos: bin/sawlog
 	go test -count=1 -timeout 24h -v -run 'TestChaos$$' ./broker/chaos -runs $(RUNS) $(if $(OUT),-out $(OUT))
 
 # Tests of broker/chaos that start clusters.
-CHAOS_RUNS := TestChaos$$|TestFailover|TestPowerLoss
+CHAOS_RUNS := TestChaos$$|TestFailover|TestNoFalseFence|TestPowerLoss
 
-# How long 10,000 partitions take to find new leaders, and what power cuts take.
+# How long 10,000 partitions take to find new leaders, that half an hour of full
+# load moves none, and what power cuts take.
 failover: bin/sawlog
 	go test -count=1 -timeout 4h -v -run TestFailover ./broker/chaos -rounds $(ROUNDS)
+	go test -count=1 -timeout 1h -v -run TestNoFalseFence ./broker/chaos -for $(LOAD)
 	go test -count=1 -timeout 4h -v -run TestPowerLoss ./broker/chaos -cuts $(CUTS)
 
 # Faults put into the replication rules on purpose: the model must find each.

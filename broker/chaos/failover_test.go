@@ -58,7 +58,10 @@ func TestFailover(t *testing.T) {
 	idle(t, c)
 	all := everyPartition(t, c, topics)
 	balance(t, all)
-	var broker, controller, starts []time.Duration
+	// Partitions that are in use have been written to.
+	times, spent := writeToAll(t, c.nodes, all, nil)
+	t.Logf("the first writes to all partitions took %s, of half of them %s; %s", slices.Max(times).Round(time.Millisecond), median(times).Round(time.Millisecond), spent)
+	var broker, controller, starts, restarts []time.Duration
 	for round := range 2 * *roundsFlag {
 		lead := c.controller()
 		victim := c.node(lead)
@@ -68,10 +71,10 @@ func TestFailover(t *testing.T) {
 				victim = c.nodes[int(lead)%len(c.nodes)]
 			}
 		}
-		times, spent := killAndProbe(t, c, victim, all)
+		times, spent := writeToAll(t, c.nodes, all, victim)
 		last := slices.Max(times)
-		slices.Sort(times)
-		t.Logf("round %d: node %d killed (controller %d): the last partition took writes after %s, half of them after %s; %s", round, victim.id, lead, last.Round(time.Millisecond), times[len(times)/2].Round(time.Millisecond), spent)
+		t.Logf("round %d: node %d killed (controller %d): the last partition took writes after %s, half of them after %s; %s", round, victim.id, lead, last.Round(time.Millisecond), median(times).Round(time.Millisecond), spent)
+		restarts = append(restarts, launched(t, victim))
 		if round%2 == 0 {
 			broker = append(broker, last)
 		} else {
@@ -89,6 +92,13 @@ func TestFailover(t *testing.T) {
 	t.Logf("the last partition after a broker was killed: %s", spread(broker))
 	t.Logf("the last partition after the controller was killed: %s", spread(controller))
 	t.Logf("start after a clean stop, until ready: %s", spread(starts))
+	t.Logf("start after a kill, until ready: %s", spread(restarts))
+}
+
+// median is the middle one of times.
+func median(times []time.Duration) time.Duration {
+	all := slices.Sorted(slices.Values(times))
+	return all[len(all)/2]
 }
 
 // spread is p50 and max of times.
@@ -137,7 +147,11 @@ func idle(t *testing.T, c *cluster) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		t.Logf("node %d idle: %.1f %% of a core", n.id, 100*(used-before[i]).Seconds()/idleFlag.Seconds())
+		memory, files, err := n.holds()
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Logf("node %d idle: %.1f %% of a core, %d MiB of memory, %d open files", n.id, 100*(used-before[i]).Seconds()/idleFlag.Seconds(), memory>>20, files)
 	}
 }
 
@@ -147,6 +161,12 @@ func restart(t *testing.T, n *node) time.Duration {
 	if err := n.stop(patience); err != nil {
 		t.Error(err)
 	}
+	return launched(t, n)
+}
+
+// launched starts a node and says how long it takes to be ready.
+func launched(t *testing.T, n *node) time.Duration {
+	t.Helper()
 	began := time.Now()
 	if err := n.start(); err != nil {
 		t.Fatal(err)
@@ -160,32 +180,21 @@ func restart(t *testing.T, n *node) time.Duration {
 // volley is how many partitions one request writes to.
 const volley = 500
 
-// killAndProbe kills a node and says how long after it each partition took a
-// record with acks=all, and what that took. The node is started again.
-func killAndProbe(t *testing.T, c *cluster, victim *node, all []partition) ([]time.Duration, string) {
+// writeToAll kills a node, unless it is nil, and says how long after that each
+// partition took a record with acks=all, and what that cost. A cluster of one
+// node is started again at once; else the node stays dead.
+func writeToAll(t *testing.T, nodes []*node, all []partition, victim *node) ([]time.Duration, string) {
 	t.Helper()
-	var survivors []*node
-	for _, n := range c.nodes {
-		if n != victim || len(c.nodes) == 1 {
-			survivors = append(survivors, n)
-		}
-	}
-	a := &aim{at: map[int32][]target{}, times: make([]time.Duration, len(all)), left: len(all), done: make(chan struct{})}
-	for i, p := range all {
+	alone := len(nodes) == 1
+	survivors := slices.DeleteFunc(slices.Clone(nodes), func(n *node) bool { return n == victim && !alone })
+	a := takeAim(t, all, func(p partition) int32 {
 		// The next replica in order is the one that will lead.
-		to := p.Leader
-		for _, r := range p.Replicas {
-			if to == victim.id && len(c.nodes) > 1 {
-				to = r
-			}
+		i := slices.IndexFunc(p.Replicas, func(r int32) bool { return victim == nil || r != victim.id || alone })
+		if victim == nil || p.Leader != victim.id {
+			return p.Leader
 		}
-		a.at[to] = append(a.at[to], target{i, p.place})
-	}
-	batch, err := produceRequest(place{}, value{Producer: "failover"}, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	a.batch = batch.Topics[0].Partitions[0].Records
+		return p.Replicas[i]
+	})
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	var ready, wg sync.WaitGroup
@@ -199,25 +208,24 @@ func killAndProbe(t *testing.T, c *cluster, victim *node, all []partition) ([]ti
 	ready.Wait()
 	spent := spend(t, survivors)
 	a.killed = time.Now()
-	victim.kill()
+	if victim != nil {
+		victim.kill()
+	}
 	close(began)
-	if len(c.nodes) == 1 {
-		if err := victim.start(); err != nil {
+	if alone {
+		if err := nodes[0].start(); err != nil {
 			t.Fatal(err)
 		}
 	}
 	select {
 	case <-a.done:
 	case <-ctx.Done():
-		t.Errorf("%d partitions take no writes: %s", a.left, strings.Join(a.refusals(), ", "))
+		t.Errorf("%d partitions take no writes", a.left)
 	}
 	said := spent.end(t, a.killed, victim)
 	cancel()
 	wg.Wait()
-	if err := victim.start(); err != nil {
-		t.Fatal(err)
-	}
-	return a.times, said
+	return a.times, said + a.refusals()
 }
 
 // target is a partition to be written to.
@@ -239,14 +247,30 @@ type aim struct {
 	done  chan struct{}
 }
 
-func (a *aim) refusals() []string {
+// takeAim is all partitions, each at the node that is tried first.
+func takeAim(t *testing.T, all []partition, at func(partition) int32) *aim {
+	t.Helper()
+	a := &aim{at: map[int32][]target{}, times: make([]time.Duration, len(all)), left: len(all), why: map[int16]int{}, done: make(chan struct{})}
+	for i, p := range all {
+		a.at[at(p)] = append(a.at[at(p)], target{i, p.place})
+	}
+	batch, err := produceRequest(place{}, value{Producer: "failover"}, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a.batch = batch.Topics[0].Partitions[0].Records
+	return a
+}
+
+// refusals tells which answers the clients got that were no acknowledgements.
+func (a *aim) refusals() string {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	var all []string
+	var all strings.Builder
 	for code, n := range a.why {
-		all = append(all, fmt.Sprintf("error %d: %d times", code, n))
+		_, _ = fmt.Fprintf(&all, ", code %d %d times", code, n)
 	}
-	return all
+	return all.String()
 }
 
 // take is the next volley for a node.
@@ -336,9 +360,6 @@ func (a *aim) heard(some []target, resp *kmsg.ProduceResponse) []target {
 	var failed []target
 	for _, s := range some {
 		if why, ok := code[s.place]; !ok || why != 0 {
-			if a.why == nil {
-				a.why = map[int16]int{}
-			}
 			a.why[why]++
 			failed = append(failed, s)
 			continue

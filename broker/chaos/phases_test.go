@@ -51,7 +51,7 @@ func ownCPU(t *testing.T) time.Duration {
 	return time.Duration(used.Utime.Nano() + used.Stime.Nano())
 }
 
-// end tells what was spent since the kill.
+// end tells what was spent since a node was killed; nil = none was.
 func (s *spending) end(t *testing.T, killed time.Time, victim *node) string {
 	t.Helper()
 	own := ownCPU(t) - s.own
@@ -66,11 +66,11 @@ func (s *spending) end(t *testing.T, killed time.Time, victim *node) string {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, m := range milestonesOf(said[s.logs[i]:], victim.id) {
+		for _, m := range milestonesOf(said[s.logs[i]:], victim) {
 			steps = append(steps, fmt.Sprintf("%s %s (node %d)", m.at.Sub(killed).Round(time.Millisecond), m.what, n.id))
 		}
 	}
-	return fmt.Sprintf("CPU %s, the clients %s; %s", strings.Join(cpu, ", "), own.Round(time.Millisecond), strings.Join(steps, ", "))
+	return strings.Join(append([]string{"CPU " + strings.Join(cpu, ", ") + ", the clients " + own.Round(time.Millisecond).String()}, steps...), ", ")
 }
 
 // milestone is what a node said of a failover.
@@ -80,8 +80,11 @@ type milestone struct {
 }
 
 // milestonesOf finds the milestones in what a node logged.
-func milestonesOf(said []byte, victim int32) []milestone {
+func milestonesOf(said []byte, victim *node) []milestone {
 	var all []milestone
+	if victim == nil {
+		return nil
+	}
 	for line := range bytes.Lines(said) {
 		var l struct {
 			Time       time.Time
@@ -97,13 +100,31 @@ func milestonesOf(said []byte, victim int32) []milestone {
 		switch {
 		case strings.HasPrefix(l.Msg, "the active controller's process has ended"):
 			all = append(all, milestone{l.Time, "controller noticed"})
-		case l.Msg == "a broker's process has ended" && l.Broker == victim:
+		case l.Msg == "a broker's process has ended" && l.Broker == victim.id:
 			all = append(all, milestone{l.Time, "noticed"})
-		case l.Msg == "a broker's service changes" && l.Broker == victim && l.Fenced:
+		case l.Msg == "a broker's service changes" && l.Broker == victim.id && l.Fenced:
 			all = append(all, milestone{l.Time, "fenced"})
 		case l.Msg == "this broker leads more partitions":
 			all = append(all, milestone{l.Time, fmt.Sprintf("leads %d more, which took %s", l.Partitions, l.Took.Round(time.Millisecond))})
 		}
 	}
 	return all
+}
+
+// holds tells the resident memory of a node's process, in bytes, and its open
+// files.
+func (n *node) holds() (memory int64, files int, err error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	proc := fmt.Sprintf("/proc/%d/", n.process.PID)
+	b, err := os.ReadFile(proc + "statm")
+	if err != nil {
+		return 0, 0, err
+	}
+	var size, resident int64
+	if _, err := fmt.Sscan(string(b), &size, &resident); err != nil {
+		return 0, 0, fmt.Errorf("%sstatm: %w", proc, err)
+	}
+	open, err := os.ReadDir(proc + "fd")
+	return resident * int64(os.Getpagesize()), len(open), err
 }
