@@ -11,9 +11,10 @@
 //
 // What an acknowledgement means: bytes are in the page cache when Append
 // returns, and on the disk when the topic says flush.messages=1 or flush.ms=0;
-// otherwise after flush.ms, or a minute. An I/O error or a failed sync ends all
-// writing (Disk.Failed) and is never retried. A full disk, met when space is
-// reserved, answers ErrNoSpace, and reads go on.
+// otherwise within flush.ms (a sync may take half of it), or after a minute. An
+// I/O error or a failed sync ends all writing (Disk.Failed) and is never
+// retried. A full disk, met when space is reserved, answers ErrNoSpace, and reads
+// go on.
 //
 // Compaction keeps of a log with cleanup.policy=compact the youngest record of
 // each key, at its offset: offsets are ascending but have holes, a batch may

@@ -20,7 +20,7 @@ func (l *Log) flushAfter(end offsets.Offset, c *Config) error {
 		return l.flush(end, false)
 	}
 	if c.FlushMs < maxFlushMs && !l.flushAt.Swap(true) {
-		l.disk.flusher.at(l, time.Duration(c.FlushMs)*time.Millisecond)
+		l.disk.flusher.within(l, time.Duration(c.FlushMs)*time.Millisecond)
 	}
 	return nil
 }
@@ -137,14 +137,21 @@ func syncFile(fs vfs.FS, name string) error {
 	return errors.Join(f.Sync(), f.Close())
 }
 
-// flusher is the one goroutine of a disk: it syncs logs whose time has come.
+// flusher syncs logs whose time has come, many at a time: syncs that meet share
+// one commit of the file system's journal, where one after the other the last of
+// them would come too late.
 type flusher struct {
-	mu   sync.Mutex
-	due  dueHeap
-	wake chan struct{}
-	stop chan struct{}
-	done sync.WaitGroup
+	mu    sync.Mutex
+	due   dueHeap
+	took  time.Duration // the slowest of the last flushes, from when it was due to its end
+	wake  chan struct{}
+	hands chan struct{} // holds one for each flush under way
+	stop  chan struct{}
+	done  sync.WaitGroup
 }
+
+// flushesAtOnce is how many syncs a disk is given at a time.
+const flushesAtOnce = 16
 
 type due struct {
 	log  *Log
@@ -176,13 +183,27 @@ func (h *dueHeap) Pop() any {
 }
 
 func startFlusher() *flusher {
-	f := &flusher{wake: make(chan struct{}, 1), stop: make(chan struct{})}
+	f := &flusher{wake: make(chan struct{}, 1), hands: make(chan struct{}, flushesAtOnce), stop: make(chan struct{})}
 	f.done.Go(f.run)
 	return f
 }
 
-// at has a log flushed after a while.
-func (f *flusher) at(l *Log, after time.Duration) { f.add(due{l, time.Now().Add(after), dueFlush}) }
+// within has a log flushed so early that it is done when the window ends: twice
+// what flushes take of late before, a quarter of the window at least, half of it
+// at most. A disk that takes longer than that for a sync breaks the window.
+func (f *flusher) within(l *Log, window time.Duration) {
+	f.mu.Lock()
+	lead := min(max(2*f.took, window/4), window/2)
+	f.mu.Unlock()
+	f.add(due{l, time.Now().Add(window - lead), dueFlush})
+}
+
+// ended notes how long a flush took. What was slow once is forgotten by and by.
+func (f *flusher) ended(took time.Duration) {
+	f.mu.Lock()
+	f.took = max(took, f.took-f.took/16)
+	f.mu.Unlock()
+}
 
 // soon has the closed segments of a log synced.
 func (f *flusher) soon(l *Log) { f.add(due{l, time.Now(), dueSeal}) }
@@ -209,6 +230,7 @@ func (d due) do() {
 	case dueFlush:
 		d.log.flushAt.Store(false)
 		_ = d.log.flush(d.log.End(), false)
+		d.log.disk.flusher.ended(time.Since(d.at))
 	case dueSeal:
 		_ = d.log.flush(d.log.End(), true)
 	case dueMend:
@@ -223,12 +245,15 @@ func (f *flusher) run() {
 		next, wait, any := f.take()
 		switch {
 		case any && wait <= 0:
-			next.do()
 			select {
+			case f.hands <- struct{}{}:
+				f.done.Go(func() {
+					next.do()
+					<-f.hands
+				})
+				continue
 			case <-f.stop:
 				return
-			default:
-				continue
 			}
 		case any:
 			timer.Reset(wait)

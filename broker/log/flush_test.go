@@ -65,7 +65,7 @@ func TestFlushMs(t *testing.T) {
 			return nil
 		})
 		fill(t, l, 50)
-		time.Sleep(874 * time.Millisecond)
+		time.Sleep(749 * time.Millisecond)
 		synctest.Wait()
 		if l.RecoveryPoint() != 0 {
 			t.Fatalf("synced below %d before its time", l.RecoveryPoint())
@@ -400,7 +400,7 @@ func TestFlushPolicy(t *testing.T) {
 		"flush.messages=1":  {1, math.MaxInt64, 0, 0, func(n int) int { return n }},
 		"flush.ms=0":        {math.MaxInt64, 0, 0, 0, func(n int) int { return n }},
 		"flush.messages=20": {20, math.MaxInt64, 0, 19, func(n int) int { return n / 4 }},
-		"flush.ms=1000":     {math.MaxInt64, 1000, 300 * time.Millisecond, 20, func(n int) int { return n/4 + 1 }},
+		"flush.ms=1000":     {math.MaxInt64, 1000, 300 * time.Millisecond, 15, func(n int) int { return n/3 + 1 }},
 		"both":              {20, 1000, 300 * time.Millisecond, 19, func(n int) int { return n / 2 }},
 		"never":             {math.MaxInt64, math.MaxInt64, 0, 1 << 20, func(int) int { return 0 }},
 	} {

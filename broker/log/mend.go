@@ -29,6 +29,8 @@ func (s *segment) suspect(why string) {
 
 // mend makes the indexes anew that readers have found damaged.
 func (l *Log) mend() error {
+	l.flushMu.Lock() // a flush writes indexes
+	defer l.flushMu.Unlock()
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.closed || l.disk.failed.Load() {
