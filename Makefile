@@ -111,7 +111,7 @@ chaos: bin/sawlog
 	go test -count=1 -timeout 24h -v -run 'TestChaos$$' ./broker/chaos -runs $(RUNS) $(if $(OUT),-out $(OUT))
 
 # Tests of broker/chaos that start clusters.
-CHAOS_RUNS := TestChaos$$|TestFailover|TestNoFalseFence|TestPowerLoss
+CHAOS_RUNS := TestChaos$$|TestFailover|TestPowerLoss|TestNoFalseFence
 
 # How long 10,000 partitions take to find new leaders, that half an hour of full
 # load moves none, and what power cuts take.

@@ -273,10 +273,10 @@ func (r *result) compare(c *cluster) error {
 	if err != nil {
 		return err
 	}
-	r.Violations = append(r.Violations, checkReplicas(logs,
-		func(topic string) bool { return topic != events },
-		func(topic string) bool { return topic == events || topic == state })...)
-	r.Violations = append(r.Violations, checkEpochs(logs)...)
+	compacted := func(topic string) bool { return topic != events }
+	quiet := func(topic string) bool { return topic == events || topic == state }
+	r.Violations = append(r.Violations, checkReplicas(logs, compacted, quiet)...)
+	r.Violations = append(r.Violations, checkEpochs(logs, compacted)...)
 	views, err := checkViews(c)
 	r.Violations = append(r.Violations, views...)
 	return err

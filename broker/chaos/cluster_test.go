@@ -90,6 +90,14 @@ func openCluster(t testing.TB, dir string, s shape) (*cluster, error) {
 			}
 		}
 	}
+	// With an empty disk the founder joins, too: see serve --help.
+	var others []string
+	for _, n := range c.nodes[1:] {
+		others = append(others, n.peer)
+	}
+	if len(others) > 0 {
+		c.nodes[0].argv = append(c.nodes[0].argv, "--join", strings.Join(others, ","))
+	}
 	return c, c.awaitBrokers(s.size, patience)
 }
 

@@ -122,6 +122,24 @@ func TestCommitsAtOnceAreInNoOrder(t *testing.T) {
 	}
 }
 
+// A probe without an answer may arrive after the next one; one that was
+// acknowledged before the next was sent may not.
+func TestProbesMayBeLate(t *testing.T) {
+	h := sound()
+	p := place{"events", 0}
+	late := value{"probe", "0", 6, "t"}
+	h.Log[p] = append(h.Log[p], found{late, 5, 5})
+	h.send(sent{place: p, value: late, Verdict: unknown, Node: 2})
+	if got := check(h); len(got) != 0 {
+		t.Error(got)
+	}
+	h.Sent[len(h.Sent)-1].Verdict = acked
+	h.Sent[len(h.Sent)-1].Offset = 5
+	if got := check(h); len(got) != 1 || got[0].Check != "reordered" {
+		t.Error(got)
+	}
+}
+
 // Of many violations a few are told, and how many there were.
 func TestViolationsAreCounted(t *testing.T) {
 	v := &violations{check: "c"}
