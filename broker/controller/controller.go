@@ -160,15 +160,6 @@ func (c *Controller) ChangeISRs(ctx context.Context, changes []ISRChange) ([]ISR
 	return results, nil
 }
 
-// ChangeISR lets a leader change one ISR and returns the partition after it.
-func (c *Controller) ChangeISR(ctx context.Context, change ISRChange) (Partition, error) {
-	results, err := c.ChangeISRs(ctx, []ISRChange{change})
-	if err != nil {
-		return Partition{}, err
-	}
-	return results[0].Partition, results[0].Err
-}
-
 // ElectLeaders elects the leaders of partitions, each for itself, and returns
 // the partitions after that.
 func (c *Controller) ElectLeaders(ctx context.Context, kind ElectionKind, tps []offsets.TopicPartition) ([]ElectResult, error) {
@@ -187,15 +178,6 @@ func (c *Controller) ElectLeaders(ctx context.Context, kind ElectionKind, tps []
 		}
 	}
 	return results, nil
-}
-
-// ElectLeader elects one partition's leader and returns the partition after it.
-func (c *Controller) ElectLeader(ctx context.Context, kind ElectionKind, tp offsets.TopicPartition) (Partition, error) {
-	results, err := c.ElectLeaders(ctx, kind, []offsets.TopicPartition{tp})
-	if err != nil {
-		return Partition{}, err
-	}
-	return results[0].Partition, results[0].Err
 }
 
 // Reassign begins to move partitions to other replicas, or with none takes that

@@ -175,17 +175,18 @@ func TestBrokerRequests(t *testing.T) {
 	}
 	topic := create(t, c, "orders", 5)
 	isr := ISRChange{Topic: topic.ID, Partition: 1, Broker: 1, BrokerEpoch: epoch, ISR: []Member{{1, epoch}}}
-	p, err := c.ChangeISR(ctx, isr)
-	if err != nil || p.Leader != 1 {
-		t.Errorf("isr: %+v, %v", p, err)
+	isrs, err := c.ChangeISRs(ctx, []ISRChange{isr})
+	if err != nil || isrs[0].Err != nil || isrs[0].Partition.Leader != 1 {
+		t.Fatalf("isr: %+v, %v", isrs, err)
 	}
-	isr.PartitionEpoch = p.PartitionEpoch
+	isr.PartitionEpoch = isrs[0].Partition.PartitionEpoch
 	isr.BrokerEpoch++
-	if _, err := c.ChangeISR(ctx, isr); !errors.Is(err, ErrStaleBrokerEpoch) {
-		t.Errorf("isr: %v", err)
+	if isrs, err = c.ChangeISRs(ctx, []ISRChange{isr}); err != nil || !errors.Is(isrs[0].Err, ErrStaleBrokerEpoch) {
+		t.Errorf("isr: %+v, %v", isrs, err)
 	}
-	if _, err := c.ElectLeader(ctx, Preferred, offsets.TopicPartition{Topic: "orders", Partition: 0}); !errors.Is(err, ErrElectionNotNeeded) {
-		t.Errorf("election: %v", err)
+	elected, err := c.ElectLeaders(ctx, Preferred, []offsets.TopicPartition{{Topic: "orders", Partition: 0}})
+	if err != nil || !errors.Is(elected[0].Err, ErrElectionNotNeeded) {
+		t.Errorf("election: %+v, %v", elected, err)
 	}
 	if err := c.ChangeBroker(ctx, BrokerChange{ID: 1, Epoch: epoch, Fenced: true}); err != nil || c.Image().Topics()[0].Partitions[4].Leader != offsets.NoBroker {
 		t.Errorf("fenced: %v", err)
