@@ -158,10 +158,10 @@ func TestNoServer(t *testing.T) {
 		"out count": {"d"}, "out schema": {"d"}, "out find": {"d", "t/0@1"}, "out manifest": {"d", "--hour", "2026-11-29T14"},
 		"task exec": {"--plan", "none.json", "--index", "0"}, "log dump": {"none.log"}, "man": {"pages"},
 		"doctor connect": {"127.0.0.1:1"}, "doctor disk": {"."},
-		"cluster drain": {"3"}, "cluster move": {"t", "--to", "1,2"}, "cluster elect": {"t"}, "cluster forget": {"3", "--yes"},
+		"cluster drain": {"3"}, "cluster move": {"t", "--to", "1,2"}, "cluster elect": {"t"}, "cluster forget": {"3", "--yes"}, "cluster key": {"new.key"},
 	}
 	want := map[string]int{
-		"version": 0, "config view": 0, "doctor disk": 0, "man": 0,
+		"version": 0, "config view": 0, "doctor disk": 0, "man": 0, "cluster key": 0,
 		"job apply": 3, "job validate": 3, "log dump": 3, "task exec": 4,
 	}
 	skip := map[string]bool{"demo": true, "serve": true} // they start servers: scripts run them

@@ -79,6 +79,9 @@ func (k *kafka) explain(err error) error {
 	if errors.Is(err, context.Canceled) && dialFail == nil {
 		return err
 	}
+	if half := k.halfDown(err); half != nil {
+		return half
+	}
 	return &output.Error{
 		Code: output.Unavailable, Msg: "no broker answers at " + strings.Join(k.brokers, ","), Err: err,
 		Hint: "is the server running? sawlog doctor connect " + k.brokers[0],

@@ -18,7 +18,7 @@ func (a *app) clusters() *cobra.Command {
 		Use: "cluster", Short: "Show a cluster, move its partitions and their leaders",
 		Example: "  sawlog cluster status\n  sawlog cluster drain 3 --dry-run",
 	}
-	c.AddCommand(a.clusterStatus(), a.clusterBrokers(), a.clusterDrain(), a.clusterMove(), a.clusterElect(), a.clusterForget())
+	c.AddCommand(a.clusterStatus(), a.clusterBrokers(), a.clusterDrain(), a.clusterMove(), a.clusterElect(), a.clusterForget(), a.clusterKey())
 	return c
 }
 
@@ -66,6 +66,20 @@ func (p *fleetPartition) lacking() bool { return len(without(p.settled(), p.ISR.
 // without is a list without some of its elements.
 func without(list []int32, gone ...int32) []int32 {
 	return slices.DeleteFunc(slices.Clone(list), func(id int32) bool { return slices.Contains(gone, id) })
+}
+
+// fleet connects to a cluster and looks at it.
+func (a *app) fleet(ctx context.Context) (*kafka, *fleet, error) {
+	k, err := a.dial(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	f, err := k.fleet(ctx)
+	if err != nil {
+		k.Close()
+		return nil, nil, err
+	}
+	return k, f, nil
 }
 
 // fleet asks for the cluster, its brokers and where its partitions are.

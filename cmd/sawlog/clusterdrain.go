@@ -32,15 +32,11 @@ to: --shrink lets such partitions have one copy less.`,
 			if leaders && shrink {
 				return output.Errorf(output.Usage, "--leaders moves no copies: --shrink means nothing beside it")
 			}
-			k, err := a.dial(cmd.Context())
+			k, f, err := a.fleet(cmd.Context())
 			if err != nil {
 				return err
 			}
 			defer k.Close()
-			f, err := k.fleet(cmd.Context())
-			if err != nil {
-				return err
-			}
 			if err := f.mustKnow(id); err != nil {
 				return err
 			}
@@ -213,15 +209,11 @@ see cluster drain.`,
 			if err != nil {
 				return err
 			}
-			k, err := a.dial(cmd.Context())
+			k, f, err := a.fleet(cmd.Context())
 			if err != nil {
 				return err
 			}
 			defer k.Close()
-			f, err := k.fleet(cmd.Context())
-			if err != nil {
-				return err
-			}
 			if err := f.mustKnow(id); err != nil {
 				return err
 			}

@@ -42,15 +42,11 @@ complete copies are lost: those records are gone then.`,
 			if err != nil {
 				return err
 			}
-			k, err := a.dial(cmd.Context())
+			k, f, err := a.fleet(cmd.Context())
 			if err != nil {
 				return err
 			}
 			defer k.Close()
-			f, err := k.fleet(cmd.Context())
-			if err != nil {
-				return err
-			}
 			chosen, err := f.choose(targets)
 			if err != nil {
 				return err

@@ -59,15 +59,11 @@ under way.`,
 			if err != nil {
 				return err
 			}
-			k, err := a.dial(cmd.Context())
+			k, f, err := a.fleet(cmd.Context())
 			if err != nil {
 				return err
 			}
 			defer k.Close()
-			f, err := k.fleet(cmd.Context())
-			if err != nil {
-				return err
-			}
 			for _, id := range to {
 				if err := f.mustKnow(id); err != nil {
 					return err

@@ -72,15 +72,11 @@ have a leader and all their copies. Ends with exit code 1 when a partition has n
 leader; partitions that lack a copy are told and are no failure.`,
 		Example: "  sawlog cluster status\n  sawlog cluster status -o json | jq .partitions",
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			k, err := a.dial(cmd.Context())
+			k, f, err := a.fleet(cmd.Context())
 			if err != nil {
 				return err
 			}
 			defer k.Close()
-			f, err := k.fleet(cmd.Context())
-			if err != nil {
-				return err
-			}
 			s := clusterState{Cluster: f.id, Controller: f.controller, Brokers: brokerCounts{Fenced: []int32{}}}
 			for _, b := range f.brokers {
 				if s.Brokers.Total++; b.Fenced {
@@ -192,15 +188,19 @@ func membersText(members []quorumMember) string {
 	return orDash(strings.Join(list, ", "))
 }
 
-// quorum asks the active controller who votes and how far they are; nil without
-// one.
-func (k *kafka) quorum(ctx context.Context) (*quorumState, error) {
+func quorumRequest() *kmsg.DescribeQuorumRequest {
 	req := kmsg.NewPtrDescribeQuorumRequest()
 	t := kmsg.NewDescribeQuorumRequestTopic()
 	t.Topic = "__cluster_metadata"
 	t.Partitions = append(t.Partitions, kmsg.NewDescribeQuorumRequestTopicPartition())
 	req.Topics = append(req.Topics, t)
-	resp, err := ask[*kmsg.DescribeQuorumResponse](ctx, k, req)
+	return req
+}
+
+// quorum asks the active controller who votes and how far they are; nil without
+// one.
+func (k *kafka) quorum(ctx context.Context) (*quorumState, error) {
+	resp, err := ask[*kmsg.DescribeQuorumResponse](ctx, k, quorumRequest())
 	if err != nil {
 		return nil, err
 	}
@@ -250,15 +250,11 @@ nothing. LEADS counts the partitions a broker leads, REPLICAS those it holds a
 copy of, PREFERRED those it would lead if all brokers were up.`,
 		Example: "  sawlog cluster brokers -o json",
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			k, err := a.dial(cmd.Context())
+			k, f, err := a.fleet(cmd.Context())
 			if err != nil {
 				return err
 			}
 			defer k.Close()
-			f, err := k.fleet(cmd.Context())
-			if err != nil {
-				return err
-			}
 			list := []brokerLine{}
 			for _, b := range f.brokers {
 				line := brokerLine{b.ID, b.Addr, b.Rack, "up", b.ID == f.controller, b.Leads, b.Holds, b.Prefers}

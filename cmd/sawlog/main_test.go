@@ -32,16 +32,20 @@ func TestScripts(t *testing.T) {
 		Setup: func(env *testscript.Env) error {
 			env.Setenv("NO_COLOR", "1")
 			env.Values[serverKey{}] = &running{}
+			env.Values[nodesKey{}] = map[string]*clusterNode{}
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"server": serverCommand,
-			"crash":  crashCommand,
-			"stop":   stopCommand,
-			"flip":   flipCommand,
-			"subst":  substCommand,
-			"json":   jsonCommand,
-			"code":   codeCommand,
+			"server":  serverCommand,
+			"node":    nodeCommand,
+			"endnode": endNodeCommand,
+			"unready": unreadyCommand,
+			"crash":   crashCommand,
+			"stop":    stopCommand,
+			"flip":    flipCommand,
+			"subst":   substCommand,
+			"json":    jsonCommand,
+			"code":    codeCommand,
 		},
 	})
 }

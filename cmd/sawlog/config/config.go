@@ -206,7 +206,7 @@ func (c *Config) readKey(v Value) error {
 	}
 	key := bytes.TrimSpace(raw)
 	if len(key) < minKey {
-		return &Error{Place: v.Origin, Msg: fmt.Sprintf("cluster-key: %s holds %d bytes, a key has %d at least: make one with head -c 32 /dev/urandom | base64", v.Value, len(key), minKey)}
+		return &Error{Place: v.Origin, Msg: fmt.Sprintf("cluster-key: %s holds %d bytes, a key has %d at least: make one with sawlog cluster key FILE", v.Value, len(key), minKey)}
 	}
 	c.ClusterKey = key
 	return nil
