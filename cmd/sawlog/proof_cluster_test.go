@@ -23,7 +23,7 @@ import (
 func startCluster(t *testing.T) (*node, *peer.Cluster) {
 	t.Helper()
 	n := bare(t)
-	c := peer.SawlogCluster(t, 3, peer.Options{Binary: n.bin})
+	c := peer.SawlogCluster(t, 3, peer.Options{Binary: n.bin, Racks: true})
 	n.listen = c.Addr()
 	for _, s := range c.Nodes { // before, the end of one may be the end of all
 		n.web = s.HTTP
@@ -290,4 +290,32 @@ func (n *node) onceATick(job string, every time.Duration) {
 		}
 	}
 	n.t.Logf("%d ticks, one run each; runs by status: %v", len(made), statuses)
+}
+
+// TestProofLoadReadsNearby: the tasks of a scheduler read from the replicas of its
+// own node, which stands in their rack, also where others lead.
+func TestProofLoadReadsNearby(t *testing.T) {
+	n, c := startCluster(t)
+	const topic, partitions, count = "near", 3, 3000
+	n.run("topic", "create", topic, "--partitions", fmt.Sprint(partitions), "--replication-factor", "3")
+	for p := range int32(partitions) {
+		n.send(byHand("none"), wide(topic, p, count, 2)...)
+	}
+	path, root := n.job(topic, numbersJob)
+	n.run("job", "apply", path)
+	n.run("run", topic, "--wait")
+	runs := n.leader(c, "__sawlog_jobs", 0)
+	var near, all int64
+	for _, s := range c.Nodes {
+		n.web = s.HTTP
+		read := int64(n.metric(t, "sawlog_fetch_batch_class_bytes_total"))
+		if all += read; s == runs {
+			near = read
+		}
+	}
+	leads := n.leader(c, topic, 0)
+	if near != all || near < partitions*count*200 || leads == runs && n.leader(c, topic, 1) == runs {
+		t.Errorf("node %d, whose tasks read, served %d bytes of %d; nodes %d and %d lead", runs.ID, near, all, leads.ID, n.leader(c, topic, 1).ID)
+	}
+	n.clean(root)
 }

@@ -42,6 +42,9 @@ func SawlogCluster(t testing.TB, size int, o Options) *Cluster {
 		if id > 1 {
 			to.Args = append(to.Args, "--join", strings.Join(peers, ","))
 		}
+		if o.Racks {
+			to.Args = append(to.Args, "--rack", fmt.Sprint("r", id))
+		}
 		peers = append(peers, listen)
 		c.Nodes = append(c.Nodes, sawlog(t, id, to))
 	}

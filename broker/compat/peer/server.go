@@ -32,6 +32,7 @@ type Options struct {
 	Port   int               // 0: a free one; kept over Restart
 	Heap   string            // Kafka only: -Xmx and -Xms, 512m when empty
 	Binary string            // Sawlog only: a command line built before; empty: that of this tree
+	Racks  bool              // Sawlog's clusters only: each node stands in a rack of its own, r1 and so on
 }
 
 // Server is a broker in a process of its own, stopped when its test ends.
