@@ -61,9 +61,9 @@ func javaClasses(t testing.TB) string {
 	return dir + string(os.PathListSeparator) + jars
 }
 
-// javaMain is a command that runs a main class of testdata/java-tools or of
+// JavaMain is a command that runs a main class of testdata/java-tools or of
 // Kafka's in a process of its own.
-func javaMain(t testing.TB, main string, args ...string) *exec.Cmd {
+func JavaMain(t testing.TB, main string, args ...string) *exec.Cmd {
 	t.Helper()
 	cmd := peer.Java(t, main, args...)
 	for i, arg := range cmd.Args {
@@ -103,7 +103,7 @@ type javaRun struct {
 
 func startJava(t testing.TB) *javaDriver {
 	t.Helper()
-	cmd := javaMain(t, "Driver")
+	cmd := JavaMain(t, "Driver")
 	in, err := cmd.StdinPipe()
 	if err != nil {
 		t.Fatal(err)

@@ -353,7 +353,7 @@ func checkCompacted(t *testing.T, d *javaDriver, folder string, base int64) {
 // checkGroupLog decodes the topic of groups.
 func checkGroupLog(t *testing.T, d *javaDriver, server *peer.Server) {
 	t.Helper()
-	folder := filepath.Join(server.Dir, fmt.Sprintf("__consumer_offsets-%d", javaGroupPartition("dump-g")))
+	folder := filepath.Join(server.Dir, fmt.Sprintf("__consumer_offsets-%d", GroupPartition("dump-g")))
 	lines := dumpLog(t, d, "--files", filepath.Join(folder, fmt.Sprintf("%020d.log", 0)), "--offsets-decoder")
 	var got []string
 	for _, line := range lines {

@@ -68,9 +68,9 @@ func unstamped(t *testing.T, v any) string {
 	return string(b)
 }
 
-// javaGroupPartition is the partition of __consumer_offsets a group's records
+// GroupPartition is the partition of __consumer_offsets a group's records
 // lie in: the absolute value of Java's hash of its name.
-func javaGroupPartition(group string) int {
+func GroupPartition(group string) int {
 	hash := int32(0)
 	for _, c := range []byte(group) {
 		hash = 31*hash + int32(c)
@@ -108,7 +108,7 @@ $ consumer-groups --delete --group formatters-g
 	commit := func(offset, epoch int) string {
 		return fmt.Sprintf(`{"data":{"commitTimestamp":"some","leaderEpoch":%d,"metadata":"","offset":%d,"topicId":"some"},"version":4}`, epoch, offset)
 	}
-	compareRecords(t, "offsets", javaFormatted(t, d, server, javaGroupPartition(group), "OffsetsMessageFormatter"), []string{
+	compareRecords(t, "offsets", javaFormatted(t, d, server, GroupPartition(group), "OffsetsMessageFormatter"), []string{
 		key(1) + commit(0, -1), key(0) + commit(2, 0), // the consumer's last commit, one request
 		key(0) + commit(0, -1), // reset
 		key(1) + "null",        // deleted
@@ -123,7 +123,7 @@ $ consumer-groups --delete --group formatters-g
 	// Both of range and cooperative-sticky are offered; the subscription is that of range.
 	member := `[{"assignment":"AAMAAAABAAxmb3JtYXR0ZXJzLWEAAAACAAAAAAAAAAH/////","clientHost":"/127.0.0.1","clientId":"formatters-c","groupInstanceId":null,` +
 		`"memberId":"some","rebalanceTimeout":300000,"sessionTimeout":45000,"subscription":"AAMAAAABAAxmb3JtYXR0ZXJzLWH/////AAAAAP///////w=="}]`
-	got := javaFormatted(t, d, server, javaGroupPartition(group), "GroupMetadataMessageFormatter")
+	got := javaFormatted(t, d, server, GroupPartition(group), "GroupMetadataMessageFormatter")
 	if first := of + state(0, "null", "[]", "null", ""); server.Name == "kafka" && len(got) > 0 && got[0] == first {
 		got = got[1:] // Kafka also notes that a group began
 	}
