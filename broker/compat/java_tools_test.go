@@ -70,7 +70,7 @@ func playScripts(t *testing.T, server *peer.Server) {
 
 // TestJavaToolsCovered holds the list of exclusions to the tools there are.
 func TestJavaToolsCovered(t *testing.T) {
-	run := map[string]bool{"DumpLogSegments": true, "VerifiableProducer": true, "VerifiableConsumer": true} // by tests of their own
+	run := map[string]bool{"DumpLogSegments": true, "VerifiableProducer": true, "VerifiableConsumer": true, "ReplicaVerificationTool": true} // by tests of their own
 	files, err := filepath.Glob("testdata/java-tools/*.tools")
 	if err != nil {
 		t.Fatal(err)
