@@ -229,16 +229,23 @@ func (b *Broker) openGroups() error {
 	return nil
 }
 
-// tickEvery is how often the disk is asked to do what is due.
-const tickEvery = 30 * time.Second
+// tickEvery is how often the disk is asked to do what is due, and roomEvery how
+// often a full one is asked whether it has room again.
+const (
+	tickEvery = 30 * time.Second
+	roomEvery = time.Second
+)
 
 // tick lets the disk do what time asks for: retention and checkpoints.
 func (b *Broker) tick() {
 	defer b.wg.Done()
-	t := time.NewTicker(tickEvery)
+	t, room := time.NewTicker(tickEvery), time.NewTicker(roomEvery)
 	defer t.Stop()
+	defer room.Stop()
 	for {
 		select {
+		case <-room.C:
+			b.disk.Roomy()
 		case now := <-t.C:
 			if err := b.disk.Tick(now); err != nil {
 				b.config.Logger.Error("housekeeping", "error", err)

@@ -186,7 +186,7 @@ func (st *fetchState) readOne(part *fetchedPartition, left int64) {
 // near tells whether a broker is where the reader is, and in service.
 func (st *fetchState) near(id offsets.BrokerID) bool {
 	br, ok := st.broker.controller.Image().Broker(id)
-	return ok && br.Rack == string(st.rack) && !br.Fenced && !br.ShuttingDown
+	return ok && br.Rack == string(st.rack) && !br.Fenced && !br.ShuttingDown && !br.Full
 }
 
 // epochOrNone reads an epoch as Fetch does: all negative ones say nothing.

@@ -186,7 +186,7 @@ func (b *Broker) beat() {
 	leaving := b.leaving.asked()
 	to, err := b.controller.Heartbeat(ctx, controller.Beat{
 		Broker: b.nodeID, Epoch: b.epoch.Load(), Applied: b.controller.Applied(),
-		WantUnfence: !b.failing() && !leaving, WantShutdown: leaving,
+		WantUnfence: !b.failing() && !leaving, WantShutdown: leaving, Full: b.disk.Full(),
 	})
 	switch {
 	case errors.Is(err, controller.ErrUnknownBroker):

@@ -75,7 +75,7 @@ func peerRules(key int16) (wire.Rule, bool) {
 // usable is the epoch of a broker that may be in an ISR.
 func (b *Broker) usable(id offsets.BrokerID) (int64, bool) {
 	br, ok := b.controller.Image().Broker(id)
-	if !ok || br.Fenced || br.ShuttingDown {
+	if !ok || br.Fenced || br.ShuttingDown || br.Full && id != b.nodeID {
 		return 0, false
 	}
 	return br.Epoch, true
@@ -98,7 +98,7 @@ func (b *Broker) wantISR(p *replica.Partition) { b.keeper.Want(p) }
 // keepISRs has all ISRs looked at when a broker came, went or changed.
 func (b *Broker) keepISRs(old, now *controller.Image) {
 	same := func(x, y controller.Broker) bool {
-		return x.ID == y.ID && x.Epoch == y.Epoch && x.Fenced == y.Fenced && x.ShuttingDown == y.ShuttingDown
+		return x.ID == y.ID && x.Epoch == y.Epoch && x.Fenced == y.Fenced && x.ShuttingDown == y.ShuttingDown && x.Full == y.Full
 	}
 	if !slices.EqualFunc(old.Brokers, now.Brokers, same) {
 		b.keeper.WantAll()

@@ -54,7 +54,7 @@
 // state_askcodec.go:
 //
 //	1 ask    request → answer
-//	2 beat   broker | epoch i64 | index i64 | wants in u8 | wants out u8 →
+//	2 beat   broker | epoch i64 | index i64 | wants in u8 | wants out u8 | full u8 →
 //	         flags u8 (1 out of service, 2 may end) | refusal
 //	3 join   node, −1 none | directory uuid | flags u8 (1 passed on, 2 only moved) | address string →
 //	         node | cluster string | refusal string, empty = none
@@ -95,7 +95,7 @@
 //	 2 format.level      level i16
 //	 3 broker            id | incarnation uuid | directory uuid | epoch i64 (0 = index of the entry) |
 //	                     array of (listener string | host string | port i32) | rack string | flags u8
-//	                     (1 fenced, 2 shutting down)
+//	                     (1 fenced, 2 shutting down, 4 disk full)
 //	 4 broker change     id | epoch i64 | flags u8
 //	 5 broker removal    id | epoch i64
 //	 6 topic             name string | id uuid | internal u8

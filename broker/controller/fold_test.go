@@ -53,7 +53,7 @@ func (w *world) step(rnd *rand.Rand) error {
 			Rack: strings.Repeat("r", rnd.IntN(3)), Intact: rnd.IntN(2) == 0, PreviousEpoch: epoch, Fenced: rnd.IntN(4) == 0,
 		})
 	case 4, 5:
-		return w.change(BrokerChange{ID: broker, Epoch: epoch, Fenced: rnd.IntN(2) == 0, ShuttingDown: rnd.IntN(4) == 0})
+		return w.change(BrokerChange{ID: broker, Epoch: epoch, Fenced: rnd.IntN(2) == 0, ShuttingDown: rnd.IntN(4) == 0, Full: rnd.IntN(3) == 0})
 	case 6, 7, 8:
 		t, p := pick()
 		c := ISRChange{Topic: t.ID, Partition: p.Index, Broker: p.Leader, LeaderEpoch: p.Epoch, PartitionEpoch: p.PartitionEpoch, Recovering: p.Recovering && rnd.IntN(2) == 0}
@@ -193,7 +193,7 @@ func TestCutAnywhere(t *testing.T) {
 				for _, topic := range half.image.Topics() {
 					for i := range topic.Partitions {
 						p := &topic.Partitions[i]
-						if p.Leader != offsets.NoBroker && !half.image.usable(p.Leader) {
+						if p.Leader != offsets.NoBroker && !half.image.inService(p.Leader) {
 							t.Fatalf("cut at %d: %s/%d is led by %d, which is not in service", cut, topic.Name, i, p.Leader)
 						}
 						now, _ := half.image.Broker(b.ID)

@@ -34,9 +34,9 @@ func examples() []record {
 		&formatRecord{Level: 1},
 		&brokerRecord{Broker{
 			ID: 2, Incarnation: UUID{0x21, 15: 0x22}, Directory: UUID{0x23, 15: 0x24}, Epoch: 0x25,
-			Endpoints: []Endpoint{{"peer", "10.0.0.2", 9093}, {"plain", "kafka.example", 9092}}, Rack: "east", Fenced: true, ShuttingDown: true,
+			Endpoints: []Endpoint{{"peer", "10.0.0.2", 9093}, {"plain", "kafka.example", 9092}}, Rack: "east", Fenced: true, ShuttingDown: true, Full: true,
 		}},
-		&brokerChangeRecord{ID: 2, Epoch: 0x25, Fenced: false, ShuttingDown: true},
+		&brokerChangeRecord{ID: 2, Epoch: 0x25, Fenced: false, ShuttingDown: true, Full: true},
 		&brokerRemovalRecord{ID: 2, Epoch: 0x25},
 		&topicRecord{Name: "page.views", ID: topic, Internal: true},
 		&topicRemovalRecord{ID: topic},

@@ -97,13 +97,13 @@ func (c *Controller) sessionTimeout() int64 {
 
 func (b Beat) encode() []byte {
 	dst := appendInt64(appendInt64(appendInt32(nil, b.Broker), b.Epoch), b.Applied)
-	return appendBool(appendBool(dst, b.WantUnfence), b.WantShutdown)
+	return appendBool(appendBool(appendBool(dst, b.WantUnfence), b.WantShutdown), b.Full)
 }
 
 func decodeBeat(src []byte) (Beat, error) {
 	r := &reader{src: src}
 	b := Beat{Broker: r.brokerID(), Epoch: r.int64(), Applied: uint64(r.int64())}
-	b.WantUnfence, b.WantShutdown = r.bool(), r.bool()
+	b.WantUnfence, b.WantShutdown, b.Full = r.bool(), r.bool(), r.bool()
 	return b, r.done()
 }
 
@@ -188,10 +188,10 @@ func (c *Controller) lookAtBrokers() {
 		o := c.propose(c.closed, changeBrokersAsk{changes})
 		for i, change := range changes {
 			if err := errors.Join(o.err, o.answer.refusal(i)); err != nil {
-				c.logger.Warn("a broker is not taken in or out of service", "broker", change.ID, "fenced", change.Fenced, "shuttingDown", change.ShuttingDown, "error", err)
+				c.logger.Warn("a broker is not taken in or out of service", "broker", change.ID, "fenced", change.Fenced, "shuttingDown", change.ShuttingDown, "full", change.Full, "error", err)
 				continue
 			}
-			c.logger.Info("a broker's service changes", "broker", change.ID, "fenced", change.Fenced, "shuttingDown", change.ShuttingDown)
+			c.logger.Info("a broker's service changes", "broker", change.ID, "fenced", change.Fenced, "shuttingDown", change.ShuttingDown, "full", change.Full)
 		}
 	})
 }

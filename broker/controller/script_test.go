@@ -57,8 +57,8 @@ func (w *world) run(t *testing.T, d *datadriven.TestData) error {
 			r.PreviousEpoch--
 		}
 		return w.register(r)
-	case "fence", "unfence", "shutdown":
-		c := BrokerChange{ID: brokerArg(t, d), Fenced: d.Cmd == "fence", ShuttingDown: d.Cmd == "shutdown"}
+	case "fence", "unfence", "shutdown", "full":
+		c := BrokerChange{ID: brokerArg(t, d), Fenced: d.Cmd == "fence", ShuttingDown: d.Cmd == "shutdown", Full: d.Cmd == "full"}
 		if b, ok := w.image.Broker(c.ID); ok {
 			c.Epoch = b.Epoch
 		}

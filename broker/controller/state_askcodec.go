@@ -48,7 +48,7 @@ func encodeAsk(a ask) []byte {
 		return a.encode(append(dst, registerKind))
 	case changeBrokersAsk:
 		return appendEach(append(dst, changeBrokersKind), a.Changes, func(dst []byte, c BrokerChange) []byte {
-			return append(appendInt64(appendInt32(dst, c.ID), c.Epoch), brokerFlags(c.Fenced, c.ShuttingDown))
+			return append(appendInt64(appendInt32(dst, c.ID), c.Epoch), brokerFlags(c.Fenced, c.ShuttingDown, c.Full))
 		})
 	case unregisterAsk:
 		return appendInt32(append(dst, unregisterKind), a.ID)
@@ -102,7 +102,7 @@ func (r *reader) ask(kind uint8) ask {
 	case changeBrokersKind:
 		return changeBrokersAsk{readEach(r, 13, func() BrokerChange {
 			c := BrokerChange{ID: r.brokerID(), Epoch: r.int64()}
-			c.Fenced, c.ShuttingDown = r.brokerFlags()
+			c.Fenced, c.ShuttingDown, c.Full = r.brokerFlags()
 			return c
 		})}
 	case unregisterKind:

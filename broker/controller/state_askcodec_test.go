@@ -27,7 +27,7 @@ func askExamples() []ask {
 			ID: 3, Incarnation: UUID{1}, Directory: UUID{2}, Endpoints: []Endpoint{{"PEER", "a", 9093}, {"PLAINTEXT", "b", 9092}},
 			Rack: "east", Intact: true, PreviousEpoch: 77, Fenced: true,
 		}},
-		changeBrokersAsk{[]BrokerChange{{1, 5, true, false}, {2, 6, false, true}}},
+		changeBrokersAsk{[]BrokerChange{{1, 5, true, false, false}, {2, 6, false, true, true}}},
 		unregisterAsk{4},
 		changeISRsAsk{[]ISRChange{{topic, 7, 1, 5, 3, 4, []Member{{1, 5}, {2, 6}}, true}, {topic, 8, 1, 5, 3, 4, []Member{{1, 5}}, false}}},
 		electLeadersAsk{Unclean, []offsets.TopicPartition{{Topic: "t", Partition: 3}}},

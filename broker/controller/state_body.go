@@ -23,24 +23,28 @@ func (c *formatRecord) decode(r *reader) {
 const (
 	fencedFlag       = 1
 	shuttingDownFlag = 2
+	fullFlag         = 4
 )
 
-func brokerFlags(fenced, shuttingDown bool) (flags byte) {
+func brokerFlags(fenced, shuttingDown, full bool) (flags byte) {
 	if fenced {
 		flags |= fencedFlag
 	}
 	if shuttingDown {
 		flags |= shuttingDownFlag
 	}
+	if full {
+		flags |= fullFlag
+	}
 	return flags
 }
 
-func (r *reader) brokerFlags() (fenced, shuttingDown bool) {
+func (r *reader) brokerFlags() (fenced, shuttingDown, full bool) {
 	flags := r.uint8()
-	if flags&^(fencedFlag|shuttingDownFlag) != 0 {
+	if flags&^(fencedFlag|shuttingDownFlag|fullFlag) != 0 {
 		r.fail("unknown broker flags")
 	}
-	return flags&fencedFlag != 0, flags&shuttingDownFlag != 0
+	return flags&fencedFlag != 0, flags&shuttingDownFlag != 0, flags&fullFlag != 0
 }
 
 func (c *brokerRecord) encode(dst []byte) []byte {
@@ -55,7 +59,7 @@ func (c *brokerRecord) encode(dst []byte) []byte {
 		dst = appendInt32(dst, e.Port)
 	}
 	dst = appendString(dst, c.Rack)
-	return append(dst, brokerFlags(c.Fenced, c.ShuttingDown), 0)
+	return append(dst, brokerFlags(c.Fenced, c.ShuttingDown, c.Full), 0)
 }
 
 func (c *brokerRecord) decode(r *reader) {
@@ -64,18 +68,18 @@ func (c *brokerRecord) decode(r *reader) {
 		c.Endpoints = append(c.Endpoints, Endpoint{r.string(), r.string(), r.int32()})
 	}
 	c.Rack = r.string()
-	c.Fenced, c.ShuttingDown = r.brokerFlags()
+	c.Fenced, c.ShuttingDown, c.Full = r.brokerFlags()
 	r.noTags()
 }
 
 func (c *brokerChangeRecord) encode(dst []byte) []byte {
 	dst = appendInt64(appendInt32(dst, c.ID), c.Epoch)
-	return append(dst, brokerFlags(c.Fenced, c.ShuttingDown), 0)
+	return append(dst, brokerFlags(c.Fenced, c.ShuttingDown, c.Full), 0)
 }
 
 func (c *brokerChangeRecord) decode(r *reader) {
 	c.ID, c.Epoch = r.brokerID(), r.int64()
-	c.Fenced, c.ShuttingDown = r.brokerFlags()
+	c.Fenced, c.ShuttingDown, c.Full = r.brokerFlags()
 	r.noTags()
 }
 

@@ -32,7 +32,9 @@ func (im *Image) register(s settings, r Registration) (decision, error) {
 	}
 	intact := r.Intact && known && old.Directory == r.Directory && old.Epoch == r.PreviousEpoch
 	var records []record
-	without := func(id offsets.BrokerID) bool { return id != r.ID && im.usable(id) }
+	without := func(of func(offsets.BrokerID) bool) func(offsets.BrokerID) bool {
+		return func(id offsets.BrokerID) bool { return id != r.ID && of(id) }
+	}
 	for _, t := range im.byName.all() {
 		for i := range t.Partitions {
 			p := &t.Partitions[i]
@@ -43,7 +45,7 @@ func (im *Image) register(s settings, r Registration) (decision, error) {
 			if !intact {
 				next = p.lose(r.ID, old.Directory != r.Directory)
 			}
-			next = next.settle(s.minISR(im, t, p), without, s.unclean(im, t))
+			next = next.settle(s.minISR(im, t, p), without(im.usable), without(im.inService), s.unclean(im, t))
 			if rec := p.to(t.ID, next, false); rec != nil {
 				records = append(records, rec)
 			}
@@ -61,7 +63,7 @@ func (im *Image) register(s settings, r Registration) (decision, error) {
 	if err != nil {
 		return decision{}, err
 	}
-	return decision{records: append(records, after.settleAll(s, after.usable, holds(r.ID))...), last: true}, nil
+	return decision{records: append(records, after.settleAll(s, holds(r.ID))...), last: true}, nil
 }
 
 // holds picks the partitions that have a replica on a broker.
@@ -77,7 +79,7 @@ func (im *Image) changeBroker(s settings, c BrokerChange) (decision, error) {
 		return decision{}, fmt.Errorf("%w: %d", ErrUnknownBroker, c.ID)
 	case b.Epoch != c.Epoch:
 		return decision{}, fmt.Errorf("%w: broker %d has %d, not %d", ErrStaleBrokerEpoch, c.ID, b.Epoch, c.Epoch)
-	case b.Fenced == c.Fenced && b.ShuttingDown == c.ShuttingDown:
+	case b.Fenced == c.Fenced && b.ShuttingDown == c.ShuttingDown && b.Full == c.Full:
 		return decision{}, nil
 	}
 	change := brokerChangeRecord(c)
@@ -86,8 +88,8 @@ func (im *Image) changeBroker(s settings, c BrokerChange) (decision, error) {
 	if err != nil {
 		return decision{}, err
 	}
-	settled := after.settleAll(s, after.usable, holds(c.ID))
-	if records = append(records, settled...); c.Fenced || c.ShuttingDown {
+	settled := after.settleAll(s, holds(c.ID))
+	if records = append(records, settled...); c.Fenced || c.ShuttingDown || c.Full {
 		return decision{records: records}, nil
 	}
 	if after, err = after.apply(after.Index+1, settled); err != nil {

@@ -67,7 +67,7 @@ func (im *Image) alterConfigs(s settings, c ConfigChange) (decision, error) {
 		if err != nil {
 			return decision{}, err
 		}
-		if elections := after.settleAll(s, after.usable, nil); len(elections) > 0 {
+		if elections := after.settleAll(s, nil); len(elections) > 0 {
 			d = decision{records: append(d.records, elections...)}
 		}
 	}

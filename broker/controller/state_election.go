@@ -8,7 +8,18 @@ import (
 )
 
 // settle returns p as it must be when exactly the brokers that alive approves
-// are in service (rules E1 and E2):
+// may lead. Those that atNeed approves of beside them, because their disks are
+// full, lead and are in sync only where else nobody would lead: so records can
+// be read still.
+func (p Partition) settle(minISR int, alive, atNeed func(offsets.BrokerID) bool, unclean bool) Partition {
+	if next := p.settleAmong(minISR, alive, false); next.Leader != offsets.NoBroker {
+		return next
+	}
+	return p.settleAmong(minISR, atNeed, unclean)
+}
+
+// settleAmong returns p as it must be when exactly the brokers that alive
+// approves are in service (rules E1 and E2):
 //
 //   - brokers out of service leave the ISR;
 //   - who left it while the rest is smaller than minISR is complete all the
@@ -20,7 +31,7 @@ import (
 //   - else there is no leader.
 //
 // settle of what it returned changes nothing.
-func (p Partition) settle(minISR int, alive func(offsets.BrokerID) bool, unclean bool) Partition {
+func (p Partition) settleAmong(minISR int, alive func(offsets.BrokerID) bool, unclean bool) Partition {
 	next := p
 	next.ISR, next.ELR = p.shrink(minISR, alive)
 	switch {
@@ -106,7 +117,7 @@ func (p *Partition) to(topic offsets.TopicID, next Partition, again bool) record
 // settleAll is the records that settle every partition touched picks (nil =
 // all of them). A pass over 10,000 partitions is under a millisecond, so there
 // is no index from brokers to partitions.
-func (im *Image) settleAll(s settings, alive func(offsets.BrokerID) bool, touched func(*Partition) bool) (records []record) {
+func (im *Image) settleAll(s settings, touched func(*Partition) bool) (records []record) {
 	for _, t := range im.byName.all() {
 		unclean := s.unclean(im, t)
 		for i := range t.Partitions {
@@ -114,7 +125,7 @@ func (im *Image) settleAll(s settings, alive func(offsets.BrokerID) bool, touche
 			if touched != nil && !touched(p) {
 				continue
 			}
-			if r := p.to(t.ID, p.settle(s.minISR(im, t, p), alive, unclean), false); r != nil {
+			if r := p.to(t.ID, p.settle(s.minISR(im, t, p), im.usable, im.inService, unclean), false); r != nil {
 				records = append(records, r)
 			}
 		}
@@ -124,7 +135,7 @@ func (im *Image) settleAll(s settings, alive func(offsets.BrokerID) bool, touche
 
 // repair finishes what a former controller left half done.
 func (im *Image) repair(s settings) (decision, error) {
-	return decision{records: im.settleAll(s, im.usable, nil)}, nil
+	return decision{records: im.settleAll(s, nil)}, nil
 }
 
 // electLeader decides on one partition's leader at somebody's wish.
@@ -146,7 +157,7 @@ func (im *Image) electLeader(s settings, kind ElectionKind, tp offsets.TopicPart
 			return decision{}, fmt.Errorf("%w: broker %d is not in sync with %v or not in service", ErrNotEligibleLeader, next.Leader, tp)
 		}
 	default:
-		if next = p.settle(s.minISR(im, t, p), im.usable, true); next.Leader == offsets.NoBroker {
+		if next = p.settle(s.minISR(im, t, p), im.usable, im.inService, true); next.Leader == offsets.NoBroker {
 			return decision{}, fmt.Errorf("%w: no replica of %v is in service", ErrNotEligibleLeader, tp)
 		}
 	}

@@ -159,7 +159,7 @@ func (c *brokerChangeRecord) fold(f *fold) error {
 	i, err := f.registered(c.ID, c.Epoch)
 	if err == nil {
 		b := &f.brokers()[i]
-		b.Fenced, b.ShuttingDown = c.Fenced, c.ShuttingDown
+		b.Fenced, b.ShuttingDown, b.Full = c.Fenced, c.ShuttingDown, c.Full
 	}
 	return err
 }

@@ -42,10 +42,14 @@ type Broker struct {
 	Rack         string     // "" = none told
 	Fenced       bool       // leads nothing and joins no ISR
 	ShuttingDown bool       // leads nothing; its place in an ISR is being taken
+	Full         bool       // its disk is full: it leads, and is in sync, only where nobody else can
 }
 
 // usable tells whether the broker may lead a partition.
-func (b *Broker) usable() bool { return !b.Fenced && !b.ShuttingDown }
+func (b *Broker) usable() bool { return b.inService() && !b.Full }
+
+// inService tells whether the broker may lead a partition at need.
+func (b *Broker) inService() bool { return !b.Fenced && !b.ShuttingDown }
 
 // Endpoint is an address of a broker under the name of the listener it serves.
 type Endpoint struct {
@@ -159,4 +163,9 @@ func (im *Image) Load(id offsets.BrokerID) Load { return im.load[id] }
 func (im *Image) usable(id offsets.BrokerID) bool {
 	b, ok := im.Broker(id)
 	return ok && b.usable()
+}
+
+func (im *Image) inService(id offsets.BrokerID) bool {
+	b, ok := im.Broker(id)
+	return ok && b.inService()
 }

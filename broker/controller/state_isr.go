@@ -31,11 +31,12 @@ func (im *Image) changeISR(s settings, c ISRChange) (decision, error) {
 	next.Recovering = c.Recovering
 	next.ELR = eligible(next.ISR, union(p.ELR, p.ISR), s.minISR(im, t, p))
 	if next.Reassigning() {
-		if next = next.advance(s.minISR(im, t, p), im.usable); next.newEpoch(p) {
-			return decision{records: []record{p.to(t.ID, next, true)}, atomic: true}, nil
-		}
+		next = next.advance(s.minISR(im, t, p), im.usable)
 	}
-	rec := p.to(t.ID, next, false)
+	if !im.usable(next.Leader) { // somebody else may be able to lead now
+		next = next.settle(s.minISR(im, t, &next), im.usable, im.inService, s.unclean(im, t))
+	}
+	rec := p.to(t.ID, next, next.newEpoch(p))
 	if rec == nil {
 		// A leader asks for what it has when the answer to an earlier ask was
 		// lost: a new partition epoch makes that one void, should it still come.
@@ -72,7 +73,7 @@ func (im *Image) checkISR(p *Partition, c ISRChange) error {
 			return fmt.Errorf("%w: broker %d is not a replica", ErrInvalidISR, m.ID)
 		case slices.ContainsFunc(c.ISR[:i], func(o Member) bool { return o.ID == m.ID }):
 			return fmt.Errorf("%w: broker %d is in it twice", ErrInvalidISR, m.ID)
-		case !ok || !b.usable() || b.Epoch != m.Epoch:
+		case !ok || !b.inService() || b.Full && m.ID != p.Leader || b.Epoch != m.Epoch:
 			return fmt.Errorf("%w: broker %d with epoch %d is not in service", ErrIneligible, m.ID, m.Epoch)
 		}
 	}

@@ -56,7 +56,7 @@ func (im *Image) reassign(s settings, r Reassignment) (decision, error) {
 		return decision{}, fmt.Errorf("%s-%d: %w", r.Topic, r.Partition, err)
 	}
 	next = next.advance(s.minISR(im, t, &next), im.usable)
-	next = next.settle(s.minISR(im, t, &next), im.usable, s.unclean(im, t)) // who is in sync may have left all to the ELR
+	next = next.settle(s.minISR(im, t, &next), im.usable, im.inService, s.unclean(im, t)) // who is in sync may have left all to the ELR
 	if rec := p.to(t.ID, next, next.newEpoch(p)); rec != nil {
 		return decision{records: []record{rec}, atomic: true}, nil
 	}

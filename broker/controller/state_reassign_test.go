@@ -140,7 +140,7 @@ func TestReassignmentsAtRandom(t *testing.T) {
 				_ = m.Reassign(Reassignment{Topic: "t"}) // likewise
 			case 2:
 				b, _ := m.Image().Broker(id)
-				if err := m.ChangeBroker(BrokerChange{ID: id, Epoch: b.Epoch, Fenced: rnd.IntN(3) == 0}); err != nil {
+				if err := m.ChangeBroker(BrokerChange{ID: id, Epoch: b.Epoch, Fenced: rnd.IntN(3) == 0, Full: rnd.IntN(4) == 0}); err != nil {
 					t.Fatal(err)
 				}
 			default:
@@ -151,7 +151,7 @@ func TestReassignmentsAtRandom(t *testing.T) {
 				_ = inSync(t, m, topic, isr...) // likewise
 			}
 			p := partitionOf(t, m, topic)
-			if p.Leader != offsets.NoBroker && !m.Image().usable(p.Leader) {
+			if p.Leader != offsets.NoBroker && !m.Image().inService(p.Leader) {
 				t.Fatalf("seed %d: leader %d is out of service: %+v", seed, p.Leader, p)
 			}
 			if len(before.ISR)+len(before.ELR) > 0 && len(p.ISR)+len(p.ELR) == 0 {

@@ -80,6 +80,7 @@ type BrokerChange struct {
 	Epoch        int64 // must be the broker's present one
 	Fenced       bool
 	ShuttingDown bool
+	Full         bool
 }
 
 // Member is a replica proposed for an ISR with the broker epoch it last fetched under.

@@ -9,6 +9,7 @@ type Beat struct {
 	Applied      uint64 // index of the broker's image
 	WantUnfence  bool   // it is ready to serve
 	WantShutdown bool   // it wants to leave in good order
+	Full         bool   // its disk is full
 }
 
 // Beaten is the answer to a Beat.
@@ -127,8 +128,8 @@ func (s *sessions) silent(b *Broker, since, now int64, im *Image) {
 
 // due is what must be changed of the brokers by now: those not heard of are
 // taken out of service, those that wish it, and know that they are out, come in,
-// or begin to leave. When
-// nobody has looked for long, the silence may be the controller's own, and
+// or begin to leave; those whose disks are full, or no longer are, are marked.
+// When nobody has looked for long, the silence may be the controller's own, and
 // everybody is given a whole session.
 func (s *sessions) due(now int64, im *Image) (changes []BrokerChange) {
 	if now-s.last > s.timeout/2 {
@@ -141,7 +142,7 @@ func (s *sessions) due(now int64, im *Image) (changes []BrokerChange) {
 		b := &im.Brokers[i]
 		x := s.of(b, now, im)
 		alive := now-x.heard <= s.timeout
-		c := BrokerChange{b.ID, b.Epoch, b.Fenced, b.ShuttingDown}
+		c := BrokerChange{b.ID, b.Epoch, b.Fenced, b.ShuttingDown, b.Full}
 		switch {
 		case !b.Fenced && !alive:
 			c.Fenced = len(im.Brokers) > 1 // a broker alone is never taken out
@@ -150,7 +151,10 @@ func (s *sessions) due(now int64, im *Image) (changes []BrokerChange) {
 		case !b.ShuttingDown && !b.Fenced && x.beat.WantShutdown:
 			c.ShuttingDown = othersInService(im, b.ID)
 		}
-		if c.Fenced != b.Fenced || c.ShuttingDown != b.ShuttingDown {
+		if alive && x.beat.WantUnfence {
+			c.Full = x.beat.Full
+		}
+		if c != (BrokerChange{b.ID, b.Epoch, b.Fenced, b.ShuttingDown, b.Full}) {
 			changes = append(changes, c)
 		}
 	}

@@ -153,3 +153,24 @@ func TestControlledShutdown(t *testing.T) {
 		t.Fatal("all know")
 	}
 }
+
+// TestFullDisk: a broker leads nothing that others can, from when it says that its
+// disk is full until it says that it isn't. Who takes over as controller knows
+// nothing new of that until the broker is heard.
+func TestFullDisk(t *testing.T) {
+	w := newSessionWorld(t, 3)
+	if err := w.create(NewTopic{Name: "t", Partitions: 6, ReplicationFactor: 3}); err != nil {
+		t.Fatal(err)
+	}
+	others := []Beat{{Broker: 2, WantUnfence: true}, {Broker: 3, WantUnfence: true}}
+	if w.pass(50, append(others, Beat{Broker: 1, WantUnfence: true, Full: true})...); w.image.Load(1).Leading > 0 {
+		t.Fatal("it leads still")
+	}
+	w.s = newSessions(600, w.now)
+	if c := w.look(); len(c) > 0 {
+		t.Fatalf("%+v by a new controller that heard nobody", c)
+	}
+	if w.pass(50, append(others, Beat{Broker: 1, WantUnfence: true})...); len(w.inService()) != 3 {
+		t.Fatal("it isn't back")
+	}
+}

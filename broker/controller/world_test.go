@@ -105,7 +105,7 @@ func describe(im *Image) string {
 	var b strings.Builder
 	for _, br := range im.Brokers {
 		fmt.Fprintf(&b, "broker %d epoch %d%s%s%s\n", br.ID, br.Epoch,
-			when(br.Rack != "", " rack "+br.Rack), when(br.Fenced, " fenced"), when(br.ShuttingDown, " shutting down"))
+			when(br.Rack != "", " rack "+br.Rack), when(br.Fenced, " fenced"), when(br.ShuttingDown, " shutting down")+when(br.Full, " full"))
 	}
 	for _, t := range im.Topics() {
 		fmt.Fprintf(&b, "topic %s%s%s\n", t.Name, when(t.Internal, " internal"), configText(t.Configs))
@@ -165,8 +165,11 @@ func checkImage(t testing.TB, w *world) {
 			if err := p.check(); err != nil || int(p.Index) != i {
 				t.Fatalf("%s/%d: %v", topic.Name, i, err)
 			}
-			if p.Leader != offsets.NoBroker && !im.usable(p.Leader) {
+			if p.Leader != offsets.NoBroker && !im.inService(p.Leader) {
 				t.Fatalf("%s/%d: leader %d is not in service\n%s", topic.Name, i, p.Leader, describe(im))
+			}
+			if p.Leader != offsets.NoBroker && !im.usable(p.Leader) && slices.ContainsFunc(union(p.ISR, p.ELR), im.usable) {
+				t.Fatalf("%s/%d: leader %d is full, and others are not\n%s", topic.Name, i, p.Leader, describe(im))
 			}
 			if len(p.ISR) >= w.settings.minISR(im, topic, p) && len(p.ELR) > 0 {
 				t.Fatalf("%s/%d: ELR %v beside ISR %v", topic.Name, i, p.ELR, p.ISR)

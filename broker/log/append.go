@@ -46,7 +46,7 @@ func (l *Log) Append(batches []record.Batch, a Append) ([]Appended, error) {
 	}
 	out = out[:len(batches)]
 	c := l.config.Load()
-	if !a.Internal && !l.disk.roomy() {
+	if !a.Internal && !l.disk.Roomy() {
 		return nil, l.wrap("append", fmt.Errorf("%w: what is left is kept for the broker", ErrNoSpace))
 	}
 	end, err := l.append(batches, a, c, out)
@@ -125,7 +125,7 @@ func (l *Log) takeBack(err error) error {
 // epochs are theirs. A last batch that is cut short is left out.
 func (l *Log) AppendReplica(b []byte) error {
 	c := l.config.Load()
-	if !l.disk.roomy() {
+	if !l.disk.Roomy() {
 		return l.wrap("append", fmt.Errorf("%w: what is left is kept for the broker", ErrNoSpace))
 	}
 	end, err := l.appendReplica(b, c)

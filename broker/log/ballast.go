@@ -15,16 +15,18 @@ import (
 // the metadata log, the journal, checkpoints, group offsets. It is a file whose
 // blocks are reserved and never written. The first append that finds the disk
 // full lets it go, and from then on clients are refused until it could be
-// reserved again, so that they cannot fill that room as well.
+// reserved again, so that they cannot fill that room as well. Where there was no
+// room for it before, they are refused until there is room for its margin.
 type ballast struct {
 	fs    vfs.FS
 	path  string
 	bytes int64
 
-	gone atomic.Bool // let go by this process: clients are refused
+	full atomic.Bool // the disk was found full: clients are refused
 
 	mu    sync.Mutex
 	held  bool
+	never bool // it was let go without having been held
 	tried time.Time
 }
 
@@ -36,42 +38,56 @@ const ballastMargin = 16 << 20
 const ballastEvery = time.Second
 
 // take reserves the space; a disk too small or too full for it goes without.
-func (b *ballast) take(now time.Time) (err error) {
+func (b *ballast) take(now time.Time) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.bytes == 0 || b.held {
 		return nil
 	}
 	b.tried = now
+	err := b.reserve(b.bytes, max(ballastMargin, b.bytes/4))
+	switch {
+	case err == nil:
+		b.held, b.never = true, false
+	case !b.never || b.reserve(0, ballastMargin) != nil:
+		return err
+	}
+	b.full.Store(false)
+	return nil
+}
+
+// reserve makes the file, of some bytes, if there is room for it and a margin.
+func (b *ballast) reserve(bytes, margin int64) error {
 	f, err := b.fs.OpenFile(b.path, os.O_RDWR|os.O_CREATE, 0o644)
 	if err != nil {
 		return err
 	}
-	err = f.Allocate(0, b.bytes+max(ballastMargin, b.bytes/4))
+	err = f.Allocate(0, bytes+margin)
 	if err == nil {
 		err = f.Truncate(0) // gives the margin back
 	}
-	if err == nil {
-		err = f.Allocate(0, b.bytes)
+	if err == nil && bytes > 0 {
+		err = f.Allocate(0, bytes)
 	}
-	if err = errors.Join(err, f.Close()); err != nil {
-		return errors.Join(err, b.fs.Remove(b.path))
+	if err = errors.Join(err, f.Close()); err != nil || bytes == 0 {
+		err = errors.Join(err, b.fs.Remove(b.path))
 	}
-	b.held = true
-	b.gone.Store(false)
-	return nil
+	return err
 }
 
 // release gives the space back and tells whether that made room.
 func (b *ballast) release() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if !b.held {
+	if b.bytes == 0 {
 		return false
 	}
+	if !b.full.Swap(true) {
+		b.never = !b.held
+	}
+	was := b.held
 	b.held = false
-	b.gone.Store(true)
-	return b.fs.Remove(b.path) == nil
+	return was && b.fs.Remove(b.path) == nil
 }
 
 // find looks whether a process before this one has reserved the space, and does
@@ -87,25 +103,37 @@ func (b *ballast) find() {
 	}
 }
 
-// roomy tells whether clients may write: always, unless the ballast was let go
-// and cannot be taken back yet.
-func (d *Disk) roomy() bool {
+// Full tells whether the disk was found full, and had no room since: clients
+// are refused.
+func (d *Disk) Full() bool { return d.ballast.full.Load() }
+
+// Roomy tells whether clients may write, and looks for it where the disk was
+// full, now and then.
+func (d *Disk) Roomy() bool {
 	b := d.ballast
-	if !b.gone.Load() {
+	if !b.full.Load() {
 		return true
 	}
 	now := d.config.Now()
 	b.mu.Lock()
 	soon := now.Sub(b.tried) < ballastEvery && !now.Before(b.tried)
 	b.mu.Unlock()
-	return !soon && b.take(now) == nil
+	if soon || b.take(now) != nil {
+		return false
+	}
+	d.config.Logger.Info("the disk has room again", "path", d.dir)
+	return true
 }
 
 // Relieve makes room on a full disk for what must be written, once, and tells
 // whether it did; until there is room for that again, clients are refused. It
 // is for writers of the same disk beside the logs, through vfs.Relieved.
 func (d *Disk) Relieve() bool {
+	was := d.ballast.full.Load()
 	if !d.ballast.release() {
+		if d.Full() && !was {
+			d.config.Logger.Error("the disk is full: clients are refused until there is room again", "path", d.dir)
+		}
 		return false
 	}
 	d.config.Logger.Error("the disk is full: the ballast is let go, and clients are refused until there is room again",
@@ -115,12 +143,10 @@ func (d *Disk) Relieve() bool {
 
 // reballast takes the ballast back when it can.
 func (d *Disk) reballast(now time.Time) {
-	gone := d.ballast.gone.Load()
-	switch err := d.ballast.take(now); {
-	case err == nil && gone:
-		d.config.Logger.Info("the disk has room again: the ballast is back", "path", d.ballast.path)
-	case err != nil && gone:
-		d.config.Logger.Warn("the disk is still full", "path", d.dir, "err", err)
+	if !d.Full() {
+		_ = d.ballast.take(now) // a disk without room for it goes without
+	} else if !d.Roomy() {
+		d.config.Logger.Warn("the disk is still full", "path", d.dir)
 	}
 }
 

@@ -195,12 +195,12 @@ func (w *world) heal() error {
 		w.now += 10
 		for _, n := range w.nodes {
 			if !n.up {
-				w.changeBroker(n, true, false) // its session ends
+				w.changeBroker(n, true, false, false) // its session ends
 			}
 			w.startNode(n)
 			if n.up {
-				if b, ok := w.model.Image().Broker(n.id); ok && (b.Fenced || b.ShuttingDown) {
-					w.changeBroker(n, false, false)
+				if b, ok := w.model.Image().Broker(n.id); ok && (b.Fenced || b.ShuttingDown || b.Full) {
+					w.changeBroker(n, false, false, false)
 				}
 			}
 			w.decided()

@@ -355,26 +355,26 @@ func (w *world) sync(s step) {
 	}
 }
 
-func (w *world) changeBroker(n *node, fenced, shutting bool) {
+func (w *world) changeBroker(n *node, fenced, shutting, full bool) {
 	b, ok := w.model.Image().Broker(n.id)
 	if ok {
-		must(w.model.ChangeBroker(controller.BrokerChange{ID: n.id, Epoch: b.Epoch, Fenced: fenced, ShuttingDown: shutting}))
+		must(w.model.ChangeBroker(controller.BrokerChange{ID: n.id, Epoch: b.Epoch, Fenced: fenced, ShuttingDown: shutting, Full: full}))
 	}
 	w.decided()
 }
 
-func (w *world) fence(s step) { w.changeBroker(w.pick(s.a), true, false) }
+func (w *world) fence(s step) { w.changeBroker(w.pick(s.a), true, false, false) }
 
 func (w *world) unfence(s step) {
 	if n := w.pick(s.a); n.up {
-		w.changeBroker(n, false, false)
+		w.changeBroker(n, false, false, s.b%4 == 0) // its disk may be full
 	}
 }
 
 func (w *world) shutdown(s step) {
 	n := w.pick(s.a)
 	if b, ok := w.model.Image().Broker(n.id); ok && n.up && !b.Fenced {
-		w.changeBroker(n, false, true)
+		w.changeBroker(n, false, true, false)
 	}
 }
 

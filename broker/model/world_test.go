@@ -235,7 +235,7 @@ func (w *world) usable(n *node) func(offsets.BrokerID) (int64, bool) {
 	im := w.moments[n.seen].image
 	return func(id offsets.BrokerID) (int64, bool) {
 		b, ok := im.Broker(id)
-		if !ok || b.Fenced || b.ShuttingDown {
+		if !ok || b.Fenced || b.ShuttingDown || b.Full && id != n.id {
 			return 0, false
 		}
 		return b.Epoch, true
