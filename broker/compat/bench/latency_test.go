@@ -43,7 +43,7 @@ func (s *target) tailRate(t testing.TB, l load, topic string, d time.Duration) f
 			mine = append(mine, frames[p])
 		}
 		if len(mine) > 0 {
-			wg.Go(func() { closedLoop(ctx, t, s.Addr, mine) })
+			wg.Go(func() { closedLoop(ctx, t, s.Addr, mine, func(time.Time) {}) })
 		}
 	}
 	f := newFetcher(t, s.Addr, topic, l.Partitions, 500*time.Millisecond)
@@ -72,31 +72,38 @@ func oneEach(t testing.TB, l load, topic string) []prebuilt {
 	return out
 }
 
+// dueBatch is a request and when it should go.
+type dueBatch struct {
+	frame []byte
+	at    time.Time
+}
+
 // closedLoop sends requests in turn for as long as the context lasts.
-func closedLoop(ctx context.Context, t testing.TB, addr string, frames []prebuilt) {
-	due := make(chan []byte)
+func closedLoop(ctx context.Context, t testing.TB, addr string, frames []prebuilt, acked func(due time.Time)) {
+	due := make(chan dueBatch)
 	go func() {
 		defer close(due)
 		for i := 0; ; i++ {
 			select {
-			case due <- frames[i%len(frames)].frame:
+			case due <- dueBatch{frame: frames[i%len(frames)].frame}:
 			case <-ctx.Done():
 				return
 			}
 		}
 	}()
-	sendDue(t, addr, due)
+	sendDue(t, addr, due, acked)
 }
 
-// sendDue sends what is due on a connection of its own, a few requests at once.
-func sendDue(t testing.TB, addr string, due <-chan []byte) {
+// sendDue sends what is due on a connection of its own, a few requests at once,
+// and tells of each that was acknowledged.
+func sendDue(t testing.TB, addr string, due <-chan dueBatch, acked func(due time.Time)) {
 	c := dial(t, addr)
 	defer func() { _ = c.Close() }() // all was answered
-	window := make(chan struct{}, inFlight)
+	window := make(chan time.Time, inFlight)
 	var wg sync.WaitGroup
 	wg.Go(func() {
 		in := newFrames(c)
-		for range window {
+		for at := range window {
 			body, err := in.next()
 			if err == nil {
 				err = acknowledged(body)
@@ -108,11 +115,12 @@ func sendDue(t testing.TB, addr string, due <-chan []byte) {
 				}
 				return
 			}
+			acked(at)
 		}
 	})
-	for frame := range due {
-		window <- struct{}{}
-		if _, err := c.Write(frame); err != nil {
+	for next := range due {
+		window <- next.at
+		if _, err := c.Write(next.frame); err != nil {
 			t.Errorf("produce to %s: %v", addr, err)
 			for range due {
 			}
@@ -134,17 +142,17 @@ func (s *target) openLoop(t testing.TB, l load, topic string, rate float64, warm
 	frames := oneEach(t, l, topic)
 	each := time.Duration(float64(frames[0].bytes) / rate * float64(time.Second))
 	total := int((warm + d) / each)
-	queues := make([]chan []byte, min(conns, len(frames)))
+	queues := make([]chan dueBatch, min(conns, len(frames)))
 	var wg sync.WaitGroup
 	for i := range queues {
-		queues[i] = make(chan []byte, total+1)
-		wg.Go(func() { sendDue(t, s.Addr, queues[i]) })
+		queues[i] = make(chan dueBatch, total+1)
+		wg.Go(func() { sendDue(t, s.Addr, queues[i], func(time.Time) {}) })
 	}
 	begin := time.Now().Add(50 * time.Millisecond)
 	wg.Go(func() {
 		onTime(t, begin, each, total, func(i int) {
 			p := i % len(frames)
-			queues[p%len(queues)] <- frames[p].frame
+			queues[p%len(queues)] <- dueBatch{frame: frames[p].frame}
 		})
 		for _, q := range queues {
 			close(q)

@@ -45,6 +45,10 @@ type run struct {
 func (r run) cpuPerGB() float64 { return r.CPU / (float64(r.Bytes) / 1e9) }
 func (r run) mbPerS() float64   { return float64(r.Bytes) / 1e6 / r.Wall }
 
+func (r run) String() string {
+	return fmt.Sprintf("%.1f MB/s, %.3f s/GB", r.mbPerS(), r.cpuPerGB())
+}
+
 // measure runs f, which returns the number of bytes it moved, against a broker.
 func (s *target) measure(t testing.TB, f func() int64) run {
 	t.Helper()

@@ -259,12 +259,17 @@ func (b *bench) tails(t *testing.T) {
 					}
 				}
 			}
-			r.P50 = ratios(r, func(q quantiles) float64 { return q.P50 })
-			r.P99 = ratios(r, func(q quantiles) float64 { return q.P99 })
-			r.P999 = ratios(r, func(q quantiles) float64 { return q.P999 })
+			r.compare()
 			b.results.Tails = append(b.results.Tails, r)
 		}
 	}
+}
+
+// compare fills the ratios in.
+func (r *tail) compare() {
+	r.P50 = ratios(r, func(q quantiles) float64 { return q.P50 })
+	r.P99 = ratios(r, func(q quantiles) float64 { return q.P99 })
+	r.P999 = ratios(r, func(q quantiles) float64 { return q.P999 })
 }
 
 func ratios(r *tail, of func(quantiles) float64) spread {

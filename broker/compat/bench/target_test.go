@@ -19,10 +19,11 @@ import (
 	"sawlog/broker/compat/peer"
 )
 
-// target is one broker under load.
+// target is one broker under load, or a cluster of them.
 type target struct {
 	*peer.Server
-	admin *kgo.Client
+	others []*peer.Server // of the cluster, which topics are replicated to
+	admin  *kgo.Client
 }
 
 // patience is how long an admin request may take: on a busy disk a sync waits for
@@ -65,13 +66,21 @@ func start(t testing.TB, run func(testing.TB, peer.Options) *peer.Server, o peer
 	return &target{Server: s, admin: client(t, s.Addr, kgo.RequestTimeoutOverhead(patience))}
 }
 
-// create makes a topic.
+// startCluster starts brokers that are pinned to no core: there are more of them
+// than cores.
+func startCluster(t testing.TB, run func(testing.TB, int, peer.Options) *peer.Cluster, n int, o peer.Options) *target {
+	t.Helper()
+	all := run(t, n, o).Nodes
+	return &target{Server: all[0], others: all[1:], admin: client(t, all[0].Addr, kgo.RequestTimeoutOverhead(patience))}
+}
+
+// create makes a topic. It has a replica on each broker.
 func (s *target) create(t testing.TB, topic string, partitions int32, configs map[string]string) {
 	t.Helper()
 	r := kmsg.NewPtrCreateTopicsRequest()
 	r.TimeoutMillis = int32(patience.Milliseconds())
 	rt := kmsg.NewCreateTopicsRequestTopic()
-	rt.Topic, rt.NumPartitions, rt.ReplicationFactor = topic, partitions, 1
+	rt.Topic, rt.NumPartitions, rt.ReplicationFactor = topic, partitions, int16(1+len(s.others))
 	for name, value := range configs {
 		c := kmsg.NewCreateTopicsRequestTopicConfig()
 		c.Name, c.Value = name, &value
@@ -94,13 +103,8 @@ func (s *target) create(t testing.TB, topic string, partitions int32, configs ma
 // names leaders, before that.
 func (s *target) wait(ctx context.Context, t testing.TB, topic string, partitions int32) {
 	t.Helper()
-	conn, err := peer.Dial(ctx, s.Addr)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = conn.Close() }() // nothing is due on it
 	r := kmsg.NewPtrListOffsetsRequest()
-	r.Version, r.ReplicaID = 7, -1
+	r.ReplicaID = -1
 	rt := kmsg.NewListOffsetsRequestTopic()
 	rt.Topic = topic
 	for p := range partitions {
@@ -110,21 +114,22 @@ func (s *target) wait(ctx context.Context, t testing.TB, topic string, partition
 	}
 	r.Topics = append(r.Topics, rt)
 	for {
-		reply, err := conn.Ask(r, 10*time.Second)
-		if err != nil {
-			t.Fatalf("%s: offsets of %s: %v", s.Name, topic, err)
-		}
 		served := int32(0)
-		for _, p := range reply.(*kmsg.ListOffsetsResponse).Topics[0].Partitions {
-			if p.ErrorCode == 0 {
-				served++
+		reply, err := r.RequestWith(ctx, s.admin) // each leader is asked
+		if err == nil {
+			for _, rt := range reply.Topics {
+				for _, p := range rt.Partitions {
+					if p.ErrorCode == 0 {
+						served++
+					}
+				}
 			}
 		}
 		if served == partitions {
 			return
 		}
 		if ctx.Err() != nil {
-			t.Fatalf("%s: only %d partitions of %s are served", s.Name, served, topic)
+			t.Fatalf("%s: only %d partitions of %s are served: %v", s.Name, served, topic, err)
 		}
 		time.Sleep(10 * time.Millisecond) // another process acts
 	}
@@ -205,17 +210,21 @@ func busy(t testing.TB) time.Duration {
 	return time.Duration(ticks) * clockTick
 }
 
-// cpu is the user and system time of the broker so far, exited threads included,
-// by the kernel's clock of that process: /proc/PID/stat rounds the same sum to
-// 10 ms.
+// cpu is the user and system time of the brokers so far, exited threads included,
+// by the kernel's clocks of those processes: /proc/PID/stat rounds the same sums
+// to 10 ms.
 func (s *target) cpu(t testing.TB) time.Duration {
 	t.Helper()
 	const sched = 2 // CPUCLOCK_SCHED of the kernel's posix-timers.h; the id is clock_getcpuclockid(3)'s
-	var now unix.Timespec
-	if err := unix.ClockGettime(int32(^s.PID<<3|sched), &now); err != nil {
-		t.Fatalf("%s: clock of process %d: %v", s.Name, s.PID, err)
+	var sum time.Duration
+	for _, one := range append([]*peer.Server{s.Server}, s.others...) {
+		var now unix.Timespec
+		if err := unix.ClockGettime(int32(^one.PID<<3|sched), &now); err != nil {
+			t.Fatalf("%s: clock of process %d: %v", s.Name, one.PID, err)
+		}
+		sum += time.Duration(now.Nano())
 	}
-	return time.Duration(now.Nano())
+	return sum
 }
 
 // own is the CPU time of this process.
