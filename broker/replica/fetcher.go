@@ -31,9 +31,11 @@ type fetcher struct {
 
 	mu     sync.Mutex
 	news   []Following
-	notice chan struct{} // capacity 1: there are news
+	notice chan struct{} // capacity 1: there is something to look at
 
-	// What follows is run's alone.
+	// What follows belongs to whoever holds the token in work: the goroutine that
+	// hears a leader's answer takes it in and asks on, without waking another.
+	work    chan struct{}
 	parts   map[partName]*followed
 	dirty   []*followed           // to be named in the next request
 	resting []*followed           // out of the session until their time comes
@@ -66,7 +68,7 @@ type followed struct {
 func newFetcher(c *FetchersConfig, leader offsets.BrokerID) *fetcher {
 	return &fetcher{
 		config: c, leader: leader, log: c.Logger.With("leader", int(leader)),
-		notice: make(chan struct{}, 1), parts: map[partName]*followed{}, leaving: map[partName]struct{}{},
+		notice: make(chan struct{}, 1), work: make(chan struct{}, 1), parts: map[partName]*followed{}, leaving: map[partName]struct{}{},
 	}
 }
 
@@ -75,18 +77,26 @@ func (f *fetcher) tell(news []Following) {
 	f.mu.Lock()
 	f.news = append(f.news, news...)
 	f.mu.Unlock()
+	f.notify()
+}
+
+// notify has run look at what there is.
+func (f *fetcher) notify() {
 	select {
 	case f.notice <- struct{}{}:
 	default:
 	}
 }
 
+func (f *fetcher) lock()   { f.work <- struct{}{} }
+func (f *fetcher) unlock() { <-f.work }
+
 // Times of a fetcher.
 const (
 	leastRest  = 10 * time.Millisecond // after an error, with jitter
 	mostRest   = 50 * time.Millisecond
-	roomRest   = time.Second // after the disk was full
-	answerTime = 10 * time.Second
+	roomRest   = time.Second      // after the disk was full
+	answerTime = 10 * time.Second // most; half of it at least
 	complainIn = 10 * time.Second
 )
 
@@ -97,8 +107,11 @@ func rest() time.Duration { return leastRest + rand.N(mostRest-leastRest) }
 func (f *fetcher) run(ctx context.Context) {
 	var failing time.Time
 	for ctx.Err() == nil {
+		f.lock()
 		f.take()
-		if len(f.parts) == 0 {
+		idle := len(f.parts) == 0
+		f.unlock()
+		if idle {
 			select {
 			case <-f.notice:
 			case <-ctx.Done():
@@ -130,43 +143,84 @@ func (f *fetcher) connect(ctx context.Context) error {
 	}
 	c := newLine(nc)
 	stop := context.AfterFunc(ctx, c.close)
+	f.lock()
+	f.reset()
+	f.unlock()
+	broken := make(chan error, 1)
+	go func() { broken <- f.listen(c) }()
+	heard := false
 	defer func() {
 		stop()
 		c.close()
-		c.wait()
+		if !heard {
+			<-broken
+		}
 	}()
-	f.reset()
-	for len(f.parts) > 0 {
-		if err := f.turn(ctx, c); err != nil {
+	for {
+		wait, more, err := f.look(c)
+		if !more || err != nil {
+			return err
+		}
+		select {
+		case err := <-broken:
+			heard = true
+			return err
+		case <-f.notice:
+		case <-wait:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// look does what is due without an answer having come: news, and partitions whose
+// rest is over. wait tells when the next one's is; more, whether anything is to be
+// fetched.
+func (f *fetcher) look(c *line) (wait <-chan time.Time, more bool, err error) {
+	f.lock()
+	defer f.unlock()
+	f.take()
+	f.wakeRested()
+	err = f.ask(c)
+	if d, ok := f.nextRested(); ok {
+		wait = time.After(d)
+	}
+	return wait, len(f.parts) > 0, err
+}
+
+// listen takes answers in, and asks on, until the connection breaks.
+func (f *fetcher) listen(c *line) error {
+	for {
+		frame, err := c.next()
+		if err != nil {
+			return err
+		}
+		f.lock()
+		resting := len(f.resting)
+		err = f.answer(c, frame)
+		if err == nil {
+			err = f.ask(c)
+		}
+		if len(f.resting) > resting || len(f.parts) == 0 {
+			f.notify()
+		}
+		f.unlock()
+		if err != nil {
 			return err
 		}
 	}
-	return nil
 }
 
-// turn does what is due: sends a request, or waits for what comes first.
-func (f *fetcher) turn(ctx context.Context, c *line) error {
-	f.take()
-	f.wakeRested()
-	if f.due(c) {
-		return f.send(c)
-	}
-	var timer <-chan time.Time
-	if wait, ok := f.nextRested(); ok {
-		timer = time.After(wait)
-	}
-	select {
-	case frame, ok := <-c.frames:
-		if !ok {
-			return c.err
+// ask sends the requests that are due.
+func (f *fetcher) ask(c *line) error {
+	for f.due(c) {
+		sent := len(c.sent)
+		if err := f.send(c); err != nil {
+			return err
 		}
-		err := f.answer(c, frame)
-		c.taken <- struct{}{}
-		return err
-	case <-f.notice:
-	case <-timer:
-	case <-ctx.Done():
-		return ctx.Err()
+		if len(c.sent) == sent {
+			break // there was nothing to ask for
+		}
 	}
 	return nil
 }

@@ -1,11 +1,9 @@
 package replica
 
 import (
-	"bufio"
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"io"
 	"math"
 	"net"
 	"time"
@@ -30,6 +28,7 @@ const (
 	fetchPartBytes = 1 << 20
 	maxAnswer      = 1 << 30
 	keptAnswer     = 16 << 20 // of memory kept from one answer to the next
+	leastRead      = 64 << 10
 )
 
 // Error codes a follower tells apart.
@@ -228,16 +227,15 @@ func (t *told) skipTags() {
 	}
 }
 
-// line is a connection to a leader. One goroutine reads answers; the frame it
-// hands over stays valid until it is told that it was taken.
+// line is a connection to a leader.
 type line struct {
-	net    net.Conn
-	frames chan []byte
-	taken  chan struct{}
-	quit   chan struct{}
-	err    error // why frames was closed
-	out    []byte
-	sent   []sentRequest // without an answer, oldest first
+	net      net.Conn
+	deadline time.Time // of both directions
+	out      []byte
+	sent     []sentRequest // without an answer, oldest first
+
+	in    []byte // what was read; begins with the frame that was handed out last
+	taken int    // length of that frame and its size
 }
 
 // sentRequest is a request on its way.
@@ -246,17 +244,17 @@ type sentRequest struct {
 	opening bool // of a session
 }
 
-func newLine(nc net.Conn) *line {
-	l := &line{net: nc, frames: make(chan []byte), taken: make(chan struct{}), quit: make(chan struct{})}
-	go l.receive()
-	return l
-}
+func newLine(nc net.Conn) *line { return &line{net: nc} }
 
 // send sends a request.
 func (l *line) send(r *fetchRequest, number int64) error {
 	l.out = r.appendTo(l.out[:0], int32(number))
-	if err := l.net.SetDeadline(time.Now().Add(answerTime)); err != nil {
-		return err
+	// Something is sent each second at least, so the deadline may stand in between.
+	if now := time.Now(); l.deadline.Sub(now) < answerTime/2 {
+		l.deadline = now.Add(answerTime)
+		if err := l.net.SetDeadline(l.deadline); err != nil {
+			return err
+		}
 	}
 	if _, err := l.net.Write(l.out); err != nil {
 		return err
@@ -275,55 +273,46 @@ func (l *line) answered(frame []byte) (sentRequest, error) {
 	}
 	r := l.sent[0]
 	l.sent = l.sent[:copy(l.sent, l.sent[1:])]
-	if len(l.sent) == 0 {
-		return r, l.net.SetDeadline(time.Time{})
-	}
 	return r, nil
 }
 
-// receive reads frames until the connection ends.
-func (l *line) receive() {
-	defer close(l.frames)
-	in := bufio.NewReaderSize(l.net, 16<<10)
-	var buf []byte
-	for {
-		var head [4]byte
-		if _, l.err = io.ReadFull(in, head[:]); l.err != nil {
-			return
-		}
-		size := int64(binary.BigEndian.Uint32(head[:]))
-		if size < 4 || size > maxAnswer {
-			l.err = fmt.Errorf("%w: %d bytes", errAnswer, size)
-			return
-		}
-		if int64(cap(buf)) < size {
-			buf = make([]byte, max(size, min(2*int64(cap(buf)), keptAnswer), 64<<10))
-		}
-		if _, l.err = io.ReadFull(in, buf[:size]); l.err != nil {
-			return
-		}
-		select {
-		case l.frames <- buf[:size]:
-		case <-l.quit:
-			return
-		}
-		select {
-		case <-l.taken:
-		case <-l.quit:
-			return
-		}
-		if cap(buf) > keptAnswer {
-			buf = nil
+// next reads a frame, which is valid until the next call.
+func (l *line) next() ([]byte, error) {
+	l.in = l.in[:copy(l.in, l.in[l.taken:])]
+	l.taken = 0
+	if cap(l.in) > keptAnswer {
+		l.in = append(make([]byte, 0, max(len(l.in), leastRead)), l.in...)
+	}
+	if err := l.fill(4); err != nil {
+		return nil, err
+	}
+	size := int64(binary.BigEndian.Uint32(l.in))
+	if size < 4 || size > maxAnswer {
+		return nil, fmt.Errorf("%w: %d bytes", errAnswer, size)
+	}
+	if err := l.fill(4 + int(size)); err != nil {
+		return nil, err
+	}
+	l.taken = 4 + int(size)
+	return l.in[4:l.taken], nil
+}
+
+// fill reads until n bytes are there.
+func (l *line) fill(n int) error {
+	if n > cap(l.in) {
+		grown := make([]byte, len(l.in), max(n, min(2*cap(l.in), keptAnswer), leastRead))
+		copy(grown, l.in)
+		l.in = grown
+	}
+	for len(l.in) < n {
+		got, err := l.net.Read(l.in[len(l.in):cap(l.in)])
+		l.in = l.in[:len(l.in)+got]
+		if err != nil && len(l.in) < n {
+			return err
 		}
 	}
+	return nil
 }
 
 // close ends the connection.
 func (l *line) close() { _ = l.net.Close() } // it is of no more use, whatever that returns
-
-// wait returns when nobody reads any more.
-func (l *line) wait() {
-	close(l.quit)
-	for range l.frames {
-	}
-}

@@ -120,13 +120,12 @@ func (e *Exchange) Park(deadline time.Time, p Parked) {
 	gone := c.gone
 	if !gone && !e.done {
 		e.parked, e.deadline = p, deadline
+		c.expect()
 	}
 	c.mu.Unlock()
 	if gone {
 		p.Drop()
-		return
 	}
-	c.signal()
 }
 
 // Wake makes a parked exchange resume. It may be called at any time, also too

@@ -31,10 +31,15 @@ type serverConn struct {
 	sending bool        // somebody sends replies, and looks at the queue afterwards
 	full    bool        // the reader waits for room in the queue
 	active  time.Time   // when the last reply went
-	ended   bool        // no more requests come
-	drained bool        // parked requests are to answer now
-	gone    bool        // the writer left: replies are dropped
+	timer   *time.Timer // wakes the writer, at alarm or before
+	alarm   time.Time
+	ended   bool // no more requests come
+	drained bool // parked requests are to answer now
+	gone    bool // the writer left: replies are dropped
 }
+
+// farOff is when the writer looks without a reason.
+const farOff = time.Hour
 
 func newServerConn(s *Server, nc net.Conn, ip string) *serverConn {
 	c := &serverConn{
@@ -43,9 +48,11 @@ func newServerConn(s *Server, nc net.Conn, ip string) *serverConn {
 		ip:     ip,
 		last:   Client{Host: "/" + ip},
 		active: time.Now(),
+		timer:  time.NewTimer(farOff),
 		wake:   make(chan struct{}, 1),
 		roomy:  make(chan struct{}, 1),
 	}
+	c.alarm = c.active.Add(farOff)
 	if tcp, ok := nc.(syscall.Conn); ok {
 		if raw, err := tcp.SyscallConn(); err == nil {
 			c.raw = raw
@@ -209,10 +216,9 @@ func (c *serverConn) endReading(err error) {
 func (c *serverConn) write() {
 	defer c.server.wg.Done()
 	defer c.leave()
-	timer := time.NewTimer(time.Hour)
-	defer timer.Stop()
+	defer c.timer.Stop()
 	for {
-		finished, wait, over := c.head()
+		finished, over := c.head()
 		switch {
 		case over:
 			return
@@ -223,10 +229,10 @@ func (c *serverConn) write() {
 			}
 			continue
 		}
-		timer.Reset(wait)
 		select {
 		case <-c.wake:
-		case <-timer.C:
+		case now := <-c.timer.C:
+			c.rang(now)
 		}
 	}
 }
@@ -234,38 +240,75 @@ func (c *serverConn) write() {
 // head looks at the oldest request: it is to be sent when finished, resumed when
 // it is parked and was woken or is out of time, and waited for otherwise. over
 // tells that the connection has no more to say.
-func (c *serverConn) head() (finished bool, wait time.Duration, over bool) {
+func (c *serverConn) head() (finished, over bool) {
 	for {
 		c.mu.Lock()
 		switch {
 		case c.sending:
 			c.mu.Unlock()
-			return false, time.Hour, false
+			return false, false
 		case len(c.queue) == 0:
 			over = c.ended
 			c.mu.Unlock()
-			return false, time.Hour, over
+			return false, over
 		}
 		e := c.queue[0]
 		if e.done {
 			c.mu.Unlock()
-			return true, 0, false
+			return true, false
 		}
-		parked, deadline, drained, ended := e.parked, e.deadline, c.drained, c.ended
-		c.mu.Unlock()
+		parked, drained := e.parked, c.drained
+		expired := drained || parked != nil && !time.Now().Before(e.deadline)
 		switch {
-		case ended && !drained: // nobody is there to hear a late answer
-			return false, 0, true
+		case c.ended && !drained: // nobody is there to hear a late answer
+			c.mu.Unlock()
+			return false, true
 		case parked == nil:
-			return false, time.Hour, false
+			c.mu.Unlock()
+			return false, false
+		case !e.woken.Swap(false) && !expired:
+			c.ring(e.deadline)
+			c.mu.Unlock()
+			return false, false
 		}
-		wait = time.Until(deadline)
-		if !e.woken.Swap(false) && wait > 0 && !drained {
-			return false, wait, false
+		c.mu.Unlock()
+		if !c.resume(e, parked, expired) {
+			c.mu.Lock()
+			c.ring(time.Now().Add(max(time.Until(e.deadline), time.Millisecond)))
+			c.mu.Unlock()
+			return false, false
 		}
-		if !c.resume(e, parked, wait <= 0 || drained) {
-			return false, max(wait, time.Millisecond), false
-		}
+	}
+}
+
+// ring has the writer look at a time, or before. One that rings before costs less
+// than one set anew for every request. Called with mu held.
+func (c *serverConn) ring(at time.Time) {
+	if at.Before(c.alarm) {
+		c.alarm = at
+		c.timer.Reset(time.Until(at))
+	}
+}
+
+// rang notes that the timer is to be set again.
+func (c *serverConn) rang(now time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.alarm = now.Add(farOff)
+	c.timer.Reset(farOff)
+}
+
+// expect has the writer come to the head of the queue when it is due: at once,
+// or at its deadline. Called with mu held.
+func (c *serverConn) expect() {
+	if len(c.queue) == 0 || c.sending {
+		return // whoever sends looks at the queue afterwards
+	}
+	switch e := c.queue[0]; {
+	case e.done || e.parked != nil && e.woken.Load():
+		c.signal()
+	case e.parked != nil:
+		c.ring(e.deadline)
 	}
 }
 
@@ -291,11 +334,10 @@ func (c *serverConn) settle(reader bool) error {
 			return err
 		}
 	}
-	left := reader && !c.sending && len(c.queue) > 0 && (c.queue[0].done || c.queue[0].parked != nil)
-	c.mu.Unlock()
-	if left {
-		c.signal()
+	if reader {
+		c.expect()
 	}
+	c.mu.Unlock()
 	return nil
 }
 
