@@ -11,7 +11,6 @@ import (
 	"testing"
 	"time"
 
-	"sawlog/broker/compat"
 	"sawlog/broker/compat/peer"
 )
 
@@ -49,10 +48,10 @@ func stormPrograms(t testing.TB) []stormProgram {
 		{
 			name: "java",
 			produce: func(t testing.TB, addr, topic string) *exec.Cmd {
-				return compat.JavaMain(t, "Storm", "produce", addr, topic, keys, pace)
+				return peer.JavaMain(t, "Storm", "produce", addr, topic, keys, pace)
 			},
 			consume: func(t testing.TB, addr, topic, group string) *exec.Cmd {
-				return compat.JavaMain(t, "Storm", "consume", addr, topic, group)
+				return peer.JavaMain(t, "Storm", "consume", addr, topic, group)
 			},
 		},
 		{

@@ -62,7 +62,7 @@ $ console-producer --topic verified --sync --reader-property parse.key=true --re
 < c:3
 < d:4
 `)
-	cmd := JavaMain(t, "org.apache.kafka.tools.ReplicaVerificationTool", "--broker-list", c.Addr(), "--topics-include", topic,
+	cmd := peer.JavaMain(t, "org.apache.kafka.tools.ReplicaVerificationTool", "--broker-list", c.Addr(), "--topics-include", topic,
 		"--report-interval-ms", "200", "--max-wait-ms", "200", "--time", "-2")
 	out, err := cmd.StdoutPipe()
 	if err != nil {

@@ -2,14 +2,9 @@ package compat
 
 import (
 	"bufio"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
-	"fmt"
 	"io"
 	"os"
-	"os/exec"
-	"path/filepath"
 	"regexp"
 	"strings"
 	"sync"
@@ -22,57 +17,6 @@ import (
 // javaPatience is how long a tool may take. The slowest here waits out a
 // client's own minute.
 const javaPatience = 90 * time.Second
-
-// javaClasses compiles testdata/java-tools and names its class path. The
-// classes are kept in bin/compat by what they were made of.
-func javaClasses(t testing.TB) string {
-	t.Helper()
-	jars := peer.Classpath(t)
-	sources, err := filepath.Glob("testdata/java-tools/*.java")
-	if err != nil || len(sources) == 0 {
-		t.Fatalf("no Java sources: %v", err)
-	}
-	sum := sha256.New()
-	for _, name := range append(sources, "testdata/java/pom.xml") {
-		b, err := os.ReadFile(name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		_, _ = fmt.Fprintf(sum, "%s %d\n%s", name, len(b), b) // a hash takes everything
-	}
-	dir, err := filepath.Abs(filepath.Join("../../bin/compat/java-tools", hex.EncodeToString(sum.Sum(nil)[:8])))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := os.Stat(dir); err != nil {
-		fresh := fmt.Sprintf("%s.%d", dir, os.Getpid())
-		cmd := exec.Command(peer.Tool(t, "javac"), append([]string{"-nowarn", "-d", fresh, "-cp", jars}, sources...)...)
-		if out, err := cmd.CombinedOutput(); err != nil {
-			t.Fatalf("javac: %v\n%s", err, out)
-		}
-		if err := os.Rename(fresh, dir); err != nil {
-			// Another process was quicker; what it made is the same.
-			if _, err := os.Stat(dir); err != nil {
-				t.Fatal(err)
-			}
-			_ = os.RemoveAll(fresh) // a copy nobody reads
-		}
-	}
-	return dir + string(os.PathListSeparator) + jars
-}
-
-// JavaMain is a command that runs a main class of testdata/java-tools or of
-// Kafka's in a process of its own.
-func JavaMain(t testing.TB, main string, args ...string) *exec.Cmd {
-	t.Helper()
-	cmd := peer.Java(t, main, args...)
-	for i, arg := range cmd.Args {
-		if arg == "-cp" {
-			cmd.Args[i+1] = javaClasses(t)
-		}
-	}
-	return cmd
-}
 
 // javaDriver is one JVM that runs tools; see Driver.java.
 type javaDriver struct {
@@ -103,7 +47,7 @@ type javaRun struct {
 
 func startJava(t testing.TB) *javaDriver {
 	t.Helper()
-	cmd := JavaMain(t, "Driver")
+	cmd := peer.JavaMain(t, "Driver")
 	in, err := cmd.StdinPipe()
 	if err != nil {
 		t.Fatal(err)

@@ -53,7 +53,7 @@ func startVerifiable(t *testing.T, tool, name string, args ...string) *verifiabl
 	t.Helper()
 	v := &verifiable{
 		t: t, name: name, done: make(chan struct{}), news: make(chan struct{}),
-		cmd: JavaMain(t, "org.apache.kafka.tools."+tool, args...),
+		cmd: peer.JavaMain(t, "org.apache.kafka.tools."+tool, args...),
 	}
 	out, err := v.cmd.StdoutPipe()
 	if err != nil {

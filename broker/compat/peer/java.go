@@ -2,6 +2,8 @@ package peer
 
 import (
 	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 	"os"
 	"os/exec"
@@ -98,4 +100,53 @@ func resolve(mvn, pom, lib string) error {
 		return fmt.Errorf("%s: %w\n%s", pom, err, out)
 	}
 	return nil
+}
+
+// javaClasses compiles testdata/java-tools and names its class path. The
+// classes are kept in bin/compat by what they were made of.
+func javaClasses(t testing.TB) string {
+	t.Helper()
+	jars := Classpath(t)
+	home := root(t)
+	sources, err := filepath.Glob(filepath.Join(home, "broker/compat/testdata/java-tools/*.java"))
+	if err != nil || len(sources) == 0 {
+		t.Fatalf("no Java sources: %v", err)
+	}
+	sum := sha256.New()
+	for _, name := range append(sources, filepath.Join(home, manifest, "pom.xml")) {
+		b, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, _ = fmt.Fprintf(sum, "%s %d\n%s", filepath.Base(name), len(b), b) // a hash takes everything
+	}
+	dir := filepath.Join(home, "bin/compat/java-tools", hex.EncodeToString(sum.Sum(nil)[:8]))
+	if _, err := os.Stat(dir); err != nil {
+		fresh := fmt.Sprintf("%s.%d", dir, os.Getpid())
+		cmd := exec.Command(Tool(t, "javac"), append([]string{"-nowarn", "-d", fresh, "-cp", jars}, sources...)...)
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("javac: %v\n%s", err, out)
+		}
+		if err := os.Rename(fresh, dir); err != nil {
+			// Another process was quicker; what it made is the same.
+			if _, err := os.Stat(dir); err != nil {
+				t.Fatal(err)
+			}
+			_ = os.RemoveAll(fresh) // a copy nobody reads
+		}
+	}
+	return dir + string(os.PathListSeparator) + jars
+}
+
+// JavaMain is a command that runs a main class of testdata/java-tools or of
+// Kafka's in a process of its own.
+func JavaMain(t testing.TB, main string, args ...string) *exec.Cmd {
+	t.Helper()
+	cmd := Java(t, main, args...)
+	for i, arg := range cmd.Args {
+		if arg == "-cp" {
+			cmd.Args[i+1] = javaClasses(t)
+		}
+	}
+	return cmd
 }
