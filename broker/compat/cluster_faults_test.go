@@ -172,11 +172,11 @@ func (s *storm) got() []stormLine {
 }
 
 func (s *storm) said() string {
-	text := ""
+	var text strings.Builder
 	for _, m := range s.members {
-		text += "\n" + m.complaints()
+		text.WriteString("\n" + m.complaints())
 	}
-	return text
+	return text.String()
 }
 
 // judge compares what was acknowledged with the log and with what was read.
