@@ -121,13 +121,11 @@ var stormFaults = []struct {
 	}},
 }
 
-// revive replaces members that read nothing any more: librdkafka never asks again
-// where its group stands once a broker has told it that another one coordinates
-// the group now, on any cluster (its issue 5586). A user would start it anew.
+// revive replaces members that read nothing any more, as their user would.
 func (s *storm) revive(t *testing.T, c *peer.Cluster) {
 	t.Helper()
 	for _, m := range s.members {
-		if !m.stuck && strings.Contains(m.complaints(), "Failed to fetch committed offsets") {
+		if !m.stuck && m.forgotten() {
 			m.stuck = true
 			_ = m.cmd.Process.Signal(syscall.SIGTERM) // it may have ended
 			s.join(t, c)
