@@ -53,6 +53,7 @@ type Broker struct {
 	fetchers    *replica.Fetchers
 	keeper      *replica.Keeper
 	leaving     *leaving
+	complete    atomic.Bool // all replicas here have been in sync once
 	contact     contact
 	beating     context.Context // ends when heartbeats do
 	stopBeating context.CancelFunc
@@ -131,6 +132,7 @@ func (b *Broker) open(ctx context.Context) error {
 	if b.host, b.port, err = b.config.advertised(listener.Addr()); err != nil {
 		return err
 	}
+	b.stage("it reads its logs in " + b.config.Dir)
 	if err := b.openDisk(); err != nil {
 		return err
 	}
@@ -144,6 +146,7 @@ func (b *Broker) open(ctx context.Context) error {
 		return err
 	}
 	b.openReplication()
+	b.stage("it waits for the active controller")
 	if err := b.openController(ctx); err != nil {
 		return err
 	}
@@ -319,18 +322,6 @@ func (b *Broker) Advertised() string { return net.JoinHostPort(b.host, fmt.Sprin
 // ClusterID names the cluster.
 func (b *Broker) ClusterID() string { return b.clusterID }
 
-// Ready tells whether the broker can serve: it hasn't failed, and knows an
-// active controller.
-func (b *Broker) Ready() error {
-	switch {
-	case b.failing():
-		return errors.New("broker has failed")
-	case b.ctx.Err() != nil:
-		return errors.New("broker is closed")
-	}
-	return b.inService()
-}
-
 // Close answers what is in flight, flushes everything and stops. A second call
 // returns what the first did.
 func (b *Broker) Close(ctx context.Context) error {
@@ -340,7 +331,7 @@ func (b *Broker) Close(ctx context.Context) error {
 
 func (b *Broker) shut(ctx context.Context) error {
 	var errs []error
-	if b.server != nil {
+	if b.server != nil && !b.leaving.asked() {
 		draining, cancel := context.WithTimeout(ctx, drainTime)
 		if err := b.Drain(draining); err != nil {
 			b.config.Logger.Warn("leaving the cluster without handing over", "error", err)
@@ -351,7 +342,7 @@ func (b *Broker) shut(ctx context.Context) error {
 	if b.groups != nil {
 		errs = append(errs, b.groups.Close())
 	}
-	if b.server != nil {
+	if b.server != nil && !b.leaving.asked() {
 		draining, cancel := context.WithTimeout(ctx, time.Second)
 		errs = append(errs, b.server.Close(draining))
 		cancel()

@@ -40,6 +40,8 @@ type Config struct {
 	// authentication nor encryption is there yet.
 	Insecure bool
 	Logger   *slog.Logger // discard
+	// Stage, when not nil, is told what Open is at, so that who waits for it may know.
+	Stage func(string)
 	// Defaults are topic configurations for topics that don't set them, by
 	// Kafka's names for them or for their broker-wide defaults, and the
 	// settings of startSettings.

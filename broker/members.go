@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -125,6 +126,7 @@ func (b *Broker) join(ctx context.Context) (controller.Joined, error) {
 		want = b.config.NodeID
 	}
 	b.config.Logger.Info("joining a cluster", "at", b.config.Join)
+	b.stage(fmt.Sprintf("it joins the cluster at %s", strings.Join(b.config.Join, ", ")))
 	return controller.Join(ctx, b.peers, b.config.Join, controller.JoinRequest{Node: want, Directory: b.directory, PeerAddr: b.peerAddr})
 }
 
@@ -213,23 +215,6 @@ func (b *Broker) Drain(ctx context.Context) error {
 	case <-ctx.Done():
 		return fmt.Errorf("others have not taken over yet: %w", ctx.Err())
 	}
-}
-
-// inService tells why clients should not be sent here.
-func (b *Broker) inService() error {
-	im := b.controller.Image()
-	self, ok := im.Broker(b.nodeID)
-	switch {
-	case b.controller.Leader() == offsets.NoBroker:
-		return errors.New("no active controller")
-	case !ok || self.Fenced:
-		return errors.New("broker is out of service: the controller has not let it in")
-	case !b.controller.Leased():
-		return errors.New("broker has not reached the active controller lately")
-	case len(im.Brokers) >= 3 && b.controller.Voters() == 1:
-		return errors.New("metadata is kept by one voter only: the cluster would not survive its end")
-	}
-	return nil
 }
 
 // leaving is a broker's wish to leave in good order, and what became of it.

@@ -78,7 +78,7 @@ func (c *Cluster) StartAll() {
 	for i, n := range c.Nodes {
 		switch {
 		case n.Broker != nil:
-		case i == 0 && !n.joins:
+		case i == 0 && n.founds():
 			n.Start() // there must be something to join
 		default:
 			starting.Go(n.Start)
@@ -87,6 +87,12 @@ func (c *Cluster) StartAll() {
 	starting.Wait()
 	c.Settle()
 	c.awaitVoters()
+}
+
+// founds tells whether the start of this node makes the cluster.
+func (n *Node) founds() bool {
+	_, err := n.FS.Stat("/data")
+	return err != nil && !n.joins
 }
 
 // awaitVoters waits until as many nodes vote on the metadata as there can be:

@@ -26,6 +26,7 @@ type server struct {
 	jobs     *scheduling
 	runner   *runner
 	forward  http.Handler
+	front    front
 	http     *http.Server
 	httpAddr string
 	log      *slog.Logger
@@ -55,14 +56,19 @@ func (s *server) start(ctx context.Context, c *config.Config) error {
 		return portError("http", c.HTTP, err)
 	}
 	s.httpAddr = web.Addr().String()
+	s.http = &http.Server{Handler: &s.front, ReadHeaderTimeout: 10 * time.Second, BaseContext: func(net.Listener) context.Context { return ctx }}
+	s.wg.Go(func() {
+		if err := s.http.Serve(web); !errors.Is(err, http.ErrServerClosed) {
+			s.broke <- fmt.Errorf("http: %w", err)
+		}
+	})
 	s.broker, err = broker.Open(ctx, broker.Config{
 		Dir: c.Data, Listen: c.Listen, Advertise: c.Advertise, NodeID: offsets.BrokerID(c.NodeID),
 		Rack: c.Rack, Insecure: c.Insecure, Logger: s.log, Defaults: c.Topics,
 		Peer: c.Peer, PeerOptional: !c.PeerGiven, PeerAdvertise: c.PeerAdvertise, Join: c.Join, ClusterKey: c.ClusterKey,
-		HTTP: reachable(s.httpAddr, c.Advertise),
+		HTTP: reachable(s.httpAddr, c.Advertise), Stage: s.front.at,
 	})
 	if err != nil {
-		_ = web.Close() // nothing was served on it
 		var op *net.OpError
 		if errors.As(err, &op) && op.Addr != nil && op.Addr.String() == c.Peer {
 			return portError("peer", c.Peer, err)
@@ -73,15 +79,9 @@ func (s *server) start(ctx context.Context, c *config.Config) error {
 	s.cluster = api.OverKafka(consumer.Config{Brokers: []string{s.broker.Addr()}, ClientID: "sawlog-api", Timeout: 10 * time.Second})
 	s.forward = newForward(func() broker.JournalLeader { return s.broker.JournalLeader(jobsTopic) })
 	if err := s.schedule(ctx); err != nil {
-		_ = web.Close()
 		return err
 	}
-	s.http = &http.Server{Handler: s.jobs, ReadHeaderTimeout: 10 * time.Second, BaseContext: func(net.Listener) context.Context { return ctx }}
-	s.wg.Go(func() {
-		if err := s.http.Serve(web); !errors.Is(err, http.ErrServerClosed) {
-			s.broke <- fmt.Errorf("http: %w", err)
-		}
-	})
+	s.front.open(s.jobs)
 	s.wg.Go(func() {
 		select {
 		case <-s.done:
@@ -138,8 +138,19 @@ func portError(name, addr string, err error) error {
 // failed delivers the error that ends the server, if one does.
 func (s *server) failed() <-chan error { return s.broke }
 
-// close stops everything, the faces first.
+// drainTime bounds how long a node that stops waits for others to take over.
+const drainTime = 10 * time.Second
+
+// close hands over what the node leads while /readyz says so, and then stops
+// everything, the faces first.
 func (s *server) close() error {
+	if s.broker != nil {
+		draining, cancel := context.WithTimeout(context.Background(), drainTime)
+		if err := s.broker.Drain(draining); err != nil {
+			s.log.Warn("leaving the cluster without handing over", "error", err)
+		}
+		cancel()
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
 	var errs []error
