@@ -1,5 +1,5 @@
 // Package compat runs the clients, tools and the broker of others against a
-// Sawlog server process. What a machine lacks (Java, Node, a Python module) is
+// Sawlog server process, and against three that die and come back. What a machine lacks (Java, Node, a Python module) is
 // skipped by name, and is an error under SAWLOG_TEST_REQUIRE=all.
 //
 // Foreign programs live in testdata/<language>, what they need is fetched into
