@@ -13,41 +13,57 @@ import (
 	"sawlog/loader"
 )
 
-// fakeJournal keeps records in memory; it can die at a chosen append, before or
-// after the record is safe.
+// fakeJournal is a replicated journal in memory as brokers see it: whoever opened
+// it last may append. It deposes that one at a chosen append.
 type fakeJournal struct {
 	mu      sync.Mutex
 	records [][2][]byte
+	epoch   int
 	appends int
-	dieAt   int  // the append that fails; 0 = never
-	keep    bool // the failing append is safe all the same
-	dead    bool
+	// At append number dieAt (0 = none), of the first epoch, who appends is
+	// deposed; that record is kept, or not.
+	dieAt   int
+	keep    bool
+	deposed chan struct{}
 }
 
-var errDead = errors.New("fenced")
+func newJournal() *fakeJournal { return &fakeJournal{deposed: make(chan struct{})} }
 
-func (j *fakeJournal) Append(_ context.Context, key, value []byte) error {
+// epochJournal is the journal in one epoch.
+type epochJournal struct {
+	*fakeJournal
+	epoch int
+}
+
+func (j *fakeJournal) open() *epochJournal {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	if j.dead {
-		return errDead
+	j.epoch++
+	return &epochJournal{j, j.epoch}
+}
+
+var errFenced = errors.New("fenced")
+
+func (j *epochJournal) Append(_ context.Context, key, value []byte) error {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.epoch != j.fakeJournal.epoch {
+		return errFenced
 	}
 	j.appends++
-	die := j.dieAt != 0 && j.appends == j.dieAt
-	if !die || j.keep {
+	dies := j.epoch == 1 && j.appends == j.dieAt
+	if !dies || j.keep {
 		j.records = append(j.records, [2][]byte{slices.Clone(key), slices.Clone(value)})
-		if value == nil {
-			j.records[len(j.records)-1][1] = nil
-		}
 	}
-	if die {
-		j.dead = true
-		return errDead
+	if dies {
+		close(j.deposed)
+		j.fakeJournal.epoch++
+		return errFenced
 	}
 	return nil
 }
 
-func (j *fakeJournal) Replay(_ context.Context, fn func(key, value []byte) error) error {
+func (j *epochJournal) Replay(_ context.Context, fn func(key, value []byte) error) error {
 	j.mu.Lock()
 	records := slices.Clone(j.records)
 	j.mu.Unlock()
@@ -57,13 +73,6 @@ func (j *fakeJournal) Replay(_ context.Context, fn func(key, value []byte) error
 		}
 	}
 	return nil
-}
-
-// reopened is the journal as the next process finds it.
-func (j *fakeJournal) reopened() *fakeJournal {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	return &fakeJournal{records: slices.Clone(j.records)}
 }
 
 // fakeLedger is a data set in which every second of time is one record: a load
@@ -262,7 +271,7 @@ type world struct {
 func newWorld(t *testing.T, takes time.Duration) *world {
 	t.Helper()
 	l := newLedger(time.Now().UTC())
-	w := &world{t: t, journal: &fakeJournal{}, runner: &fakeRunner{l: l, now: time.Now, takes: takes}}
+	w := &world{t: t, journal: newJournal(), runner: &fakeRunner{l: l, now: time.Now, takes: takes}}
 	w.open()
 	time.Sleep(time.Second) // so that there is a record
 	return w
@@ -270,7 +279,7 @@ func newWorld(t *testing.T, takes time.Duration) *world {
 
 func (w *world) open() {
 	w.t.Helper()
-	s, err := Open(context.Background(), Config{Journal: w.journal, Runner: w.runner, Notify: func(context.Context, Notify, []byte) error { return nil }})
+	s, err := Open(context.Background(), Config{Journal: w.journal.open(), Runner: w.runner, Notify: func(context.Context, Notify, []byte) error { return nil }})
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -281,7 +290,6 @@ func (w *world) open() {
 func (w *world) restart() {
 	w.t.Helper()
 	w.close()
-	w.journal = w.journal.reopened()
 	w.open()
 }
 

@@ -85,7 +85,7 @@ func TestJournalRefusals(t *testing.T) {
 		{"run/a", `{`, "journal record run/a: unexpected end of JSON input"},
 		{"war/a", `{"v":1}`, "journal record war/a: unknown kind"},
 	} {
-		journal := &fakeJournal{}
+		journal := newJournal().open()
 		if err := journal.Append(context.Background(), []byte(tt.key), []byte(tt.value)); err != nil {
 			t.Fatal(err)
 		}
@@ -98,7 +98,7 @@ func TestJournalRefusals(t *testing.T) {
 
 // A job whose file a later version no longer takes stays in the list, and says why.
 func TestBrokenJobIsKept(t *testing.T) {
-	journal := &fakeJournal{}
+	journal := newJournal().open()
 	key, value, err := jobEntry(Job{Name: "old", Text: "name: old\nfurniture: oak\n", Path: "old.yaml"}).bytes()
 	if err != nil {
 		t.Fatal(err)

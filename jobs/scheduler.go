@@ -57,6 +57,8 @@ var (
 	ErrConflict = errors.New("conflict")
 	ErrInvalid  = errors.New("invalid")
 	ErrClosed   = errors.New("the scheduler is closed")
+	// ErrUndecided: whether what was asked for counts, the next scheduler will tell.
+	ErrUndecided = errors.New("this node can no longer write the job history")
 )
 
 // refuse makes an error that callers can branch on and people can read.
@@ -161,7 +163,7 @@ func (s *Scheduler) append(ctx context.Context, e entry) error {
 	}
 	// The record must not be half wanted: a caller who goes away does not stop it.
 	if err := s.c.Journal.Append(context.WithoutCancel(ctx), key, value); err != nil {
-		err = fmt.Errorf("journal record %s: %w", e.key, err)
+		err = fmt.Errorf("%w: record %s: %w", ErrUndecided, e.key, err)
 		s.fail(err)
 		return err
 	}

@@ -66,7 +66,6 @@ func TestCatchup(t *testing.T) {
 				w.close()
 				to(4*time.Hour + 30*time.Minute)
 				// Said before it is made.
-				w.journal = w.journal.reopened()
 				w.open()
 				to(4*time.Hour + 40*time.Minute)
 				if got := w.statuses(); got != tt.want {
@@ -374,7 +373,7 @@ func TestHistoryIsBounded(t *testing.T) {
 		w := newWorld(t, time.Second)
 		defer func() { w.close() }()
 		w.close()
-		s, err := Open(context.Background(), Config{Journal: w.journal, Runner: w.runner, Keep: 5})
+		s, err := Open(context.Background(), Config{Journal: w.journal.open(), Runner: w.runner, Keep: 5})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -488,7 +487,7 @@ func dieOnce(t *testing.T, policy string, keep bool, die int) (lived bool) {
 	to(3*time.Hour + 30*time.Minute)
 	select {
 	case err := <-w.s.Failed():
-		if !errors.Is(err, errDead) {
+		if !errors.Is(err, errFenced) || !errors.Is(err, ErrUndecided) {
 			t.Errorf("%s: failed with %v", where, err)
 		}
 	default:

@@ -2,76 +2,12 @@ package jobs
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 )
-
-// sharedJournal is a replicated journal as two brokers see it: whoever opened it
-// last may append, in the epoch of its opening.
-type sharedJournal struct {
-	mu      sync.Mutex
-	records [][2][]byte
-	epoch   int
-	appends int
-	// At append number die, of the first epoch, the leader is deposed; that
-	// record is kept, or not.
-	die     int
-	keep    bool
-	deposed chan struct{}
-}
-
-// epochJournal is the journal in one epoch.
-type epochJournal struct {
-	*sharedJournal
-	epoch int
-}
-
-func (j *sharedJournal) open() *epochJournal {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	j.epoch++
-	return &epochJournal{j, j.epoch}
-}
-
-func (j *epochJournal) Append(_ context.Context, key, value []byte) error {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	j.appends++
-	fenced := j.epoch != j.sharedJournal.epoch
-	dies := !fenced && j.epoch == 1 && j.appends == j.die
-	if !fenced && (!dies || j.keep) {
-		j.records = append(j.records, [2][]byte{slices.Clone(key), slices.Clone(value)})
-		if value == nil {
-			j.records[len(j.records)-1][1] = nil
-		}
-	}
-	if dies {
-		close(j.deposed)
-		j.sharedJournal.epoch++
-	}
-	if dies || fenced {
-		return errors.New("fenced")
-	}
-	return nil
-}
-
-func (j *epochJournal) Replay(_ context.Context, fn func(key, value []byte) error) error {
-	j.mu.Lock()
-	records := slices.Clone(j.records)
-	j.mu.Unlock()
-	for _, r := range records {
-		if err := fn(r[0], r[1]); err != nil {
-			return err
-		}
-	}
-	return nil
-}
 
 // TestTakeover: the broker that runs the scheduler is deposed at any of its
 // appends, the record safe or not, and another takes over, at once or later. The
@@ -101,7 +37,8 @@ func TestTakeover(t *testing.T) {
 func takeover(t *testing.T, policy string, keep bool, pause time.Duration, die int) (over bool) {
 	where := fmt.Sprintf("%s, append %d safe=%v, taken over after %v", policy, die, keep, pause)
 	ledger := newLedger(time.Now().UTC())
-	journal := &sharedJournal{die: die, keep: keep, deposed: make(chan struct{})}
+	journal := newJournal()
+	journal.dieAt, journal.keep = die, keep
 	scheduler := func() *Scheduler {
 		s, err := Open(context.Background(), Config{
 			Journal: journal.open(), Runner: &fakeRunner{l: ledger, now: time.Now, takes: 3 * time.Minute, deaf: true},

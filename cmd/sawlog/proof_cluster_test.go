@@ -319,3 +319,50 @@ func TestProofLoadReadsNearby(t *testing.T) {
 	}
 	n.clean(root)
 }
+
+// TestProofNodesDown: with a node down, and with any one address to start from
+// that answers, all that loads works by way of any node; where no broker answers,
+// or too few, commands say so in time and may be repeated.
+func TestProofNodesDown(t *testing.T) {
+	n, c := startCluster(t)
+	const topic = "down"
+	n.run("topic", "create", topic, "--partitions", "3", "--replication-factor", "3")
+	n.send(nil, numbered(topic, 0, 300)...)
+	path, root := n.job(topic, textJob+"schedule: {every: 1h}\n")
+	n.run("job", "apply", path)
+	first := n.outcome(0, "run", path)
+
+	dead := n.leader(c, "__sawlog_jobs", 0)
+	left, last := c.Node(dead.ID%3+1), c.Node((dead.ID+1)%3+1)
+	dead.Kill()
+	for i, brokers := range []string{dead.Addr + "," + left.Addr, left.Addr + "," + dead.Addr, last.Addr, c.Addr()} {
+		n.listen, n.web = brokers, []string{left.HTTP, last.HTTP}[i%2]
+		n.send(nil, numbered(topic, 0, 10)...)
+		if o := n.outcome(0, "run", path); o.Rows != 10 {
+			t.Errorf("from %s: %d rows of 10", brokers, o.Rows)
+		}
+		n.run("rerun", first.Run, "--root", root)
+		n.clean(root)
+		n.run("runs", "list")
+		n.run("run", topic, "--wait")
+		n.run("backfill", topic, "--from", "-2h", "--to", "now", "--dry-run")
+	}
+	n.listen, n.web = dead.Addr, dead.HTTP
+	for _, verb := range [][]string{{"run", path}, {"plan", path}, {"rerun", first.Run, "--root", root}, {"topic", "list"}} {
+		n.refused(6, []string{dead.Addr, "try: "}, verb...)
+	}
+	n.refused(6, []string{dead.HTTP, "try: "}, "run", topic)
+	n.clean(root) // it needs nobody
+
+	last.Kill() // and one of three is no majority
+	n.listen, n.web = c.Addr(), left.HTTP
+	began := time.Now()
+	n.refused(6, []string{"try: "}, "run", path, "--timeout", "5s")
+	n.eventually("the node left says that it decides nothing", 20*time.Second, func() bool {
+		_, code, said := n.try("run", topic, "--wait", "--timeout", "5s")
+		return code == 6 && strings.Contains(said, "error: ")
+	})
+	if took := time.Since(began); took > 50*time.Second {
+		t.Errorf("it took %s to be told so", took)
+	}
+}

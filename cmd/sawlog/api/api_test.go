@@ -278,7 +278,7 @@ func TestErrorsOverHTTP(t *testing.T) {
 	w.journal.dead = true
 	w.journal.mu.Unlock()
 	_, err = w.client.Pause(ctx, "pageviews-hourly", "")
-	w.exit(err, CodeFailed, 1, "fenced")
+	w.exit(err, CodeUnavailable, 6, "look before asking again")
 
 	gone, err := NewClient("http://127.0.0.1:1", "")
 	if err != nil {

@@ -83,6 +83,8 @@ func asError(err error) *Error {
 	switch {
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, consumer.ErrUnavailable), errors.Is(err, jobs.ErrClosed):
 		e.Code = CodeUnavailable
+	case errors.Is(err, jobs.ErrUndecided):
+		e.Code, e.Hint = CodeUnavailable, "another node takes over; it may have been done all the same: look before asking again"
 	case errors.Is(err, consumer.ErrUnknownTopic):
 		e.Code = CodeNotFound
 	}

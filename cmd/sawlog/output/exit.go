@@ -120,11 +120,15 @@ func Code(err error) int {
 func Advice(err error) string {
 	var advised interface{ Advice() string }
 	var load *loader.Error
+	hint := ""
 	switch {
 	case errors.As(err, &advised):
-		return advised.Advice()
+		hint = advised.Advice()
 	case errors.As(err, &load):
-		return load.Hint
+		hint = load.Hint
 	}
-	return ""
+	if hint == "" && errors.Is(err, consumer.ErrUnavailable) {
+		return "are enough brokers up? sawlog cluster status tells who answers, sawlog doctor connect HOST:PORT why one does not"
+	}
+	return hint
 }
