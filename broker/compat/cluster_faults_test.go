@@ -191,7 +191,10 @@ func (s *storm) judge(t *testing.T, c *peer.Cluster) {
 		m.end(true)
 		commits = append(commits, m.all("committed")...)
 	}
-	if err := neverBack(s.group, s.watched, commits); err != nil {
+	if err := neverBehind(s.group, s.watched, commits); err != nil {
+		t.Error(err)
+	}
+	if err := inOrder(s.group, s.watched, committedIn(t, c, s.group, s.topic)); err != nil {
 		t.Error(err)
 	}
 	stuck := 0
@@ -358,42 +361,41 @@ func leaderOf(t *testing.T, c *peer.Cluster, topic string) int32 {
 	return resp.(*kmsg.MetadataResponse).Topics[0].Partitions[0].Leader
 }
 
-// readLog reads a topic from its beginning to its present end.
-func readLog(t *testing.T, c *peer.Cluster, topic string) []stormLine {
+// readLog reads what producers have sent to a topic.
+func readLog(t *testing.T, c *peer.Cluster, topic string) (log []stormLine) {
 	t.Helper()
-	from, left := map[int32]kgo.Offset{}, map[int32]int64{}
 	for p := range stormPartitions {
-		from[int32(p)] = kgo.NewOffset().AtStart()
-		left[int32(p)] = endOf(t, c, topic, int32(p))
-		if left[int32(p)] == 0 {
-			delete(left, int32(p))
+		for _, r := range readPartition(t, c, topic, int32(p)) {
+			l := stormLine{partition: r.Partition, offset: r.Offset, key: string(r.Key)}
+			if _, err := fmt.Sscan(string(r.Value), &l.sequence); err != nil {
+				t.Errorf("%s/%d@%d: a value nobody sent: %q", topic, r.Partition, r.Offset, r.Value)
+			}
+			log = append(log, l)
 		}
 	}
-	cl, err := kgo.NewClient(kgo.SeedBrokers(c.Nodes[0].Addr), kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{topic: from}))
+	return log
+}
+
+// readPartition reads a partition from its beginning to its present end.
+func readPartition(t *testing.T, c *peer.Cluster, topic string, partition int32) (all []*kgo.Record) {
+	t.Helper()
+	end := endOf(t, c, topic, partition)
+	from := map[string]map[int32]kgo.Offset{topic: {partition: kgo.NewOffset().AtStart()}}
+	cl, err := kgo.NewClient(kgo.SeedBrokers(c.Nodes[0].Addr), kgo.ConsumePartitions(from))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer cl.Close()
 	ctx, cancel := context.WithTimeout(t.Context(), stormLimit)
 	defer cancel()
-	var log []stormLine
-	for len(left) > 0 {
+	for len(all) == 0 || all[len(all)-1].Offset+1 < end {
 		fetches := cl.PollFetches(ctx)
-		if err := fetches.Err0(); err != nil {
-			t.Fatalf("%s: %v", topic, err)
+		if err := fetches.Err0(); err != nil || end == 0 {
+			t.Fatalf("%s/%d, which ends at %d: %v", topic, partition, end, err)
 		}
-		fetches.EachRecord(func(r *kgo.Record) {
-			l := stormLine{partition: r.Partition, offset: r.Offset, key: string(r.Key)}
-			if _, err := fmt.Sscan(string(r.Value), &l.sequence); err != nil {
-				t.Errorf("%s/%d@%d: a value nobody sent: %q", topic, r.Partition, r.Offset, r.Value)
-			}
-			log = append(log, l)
-			if r.Offset+1 == left[r.Partition] {
-				delete(left, r.Partition)
-			}
-		})
+		all = append(all, fetches.Records()...)
 	}
-	return log
+	return all
 }
 
 // endOf is the offset after a partition's last committed record.
