@@ -121,6 +121,16 @@ func (p *Partition) end(why error) {
 	p.change(all, func(*State) { p.gone = why })
 }
 
+// LowWatermark is below what no reader gets any records, see State.LowWatermark.
+func (p *Partition) LowWatermark(alive func(offsets.BrokerID) bool) (offsets.Offset, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if _, err := p.judge(offsets.NoEpoch, false); err != nil {
+		return -1, err
+	}
+	return p.state.LowWatermark(alive), nil
+}
+
 // Trimmed tells that the log start moved.
 func (p *Partition) Trimmed() {
 	p.change(all, func(s *State) { s.Trimmed(p.log.Start()) })

@@ -97,7 +97,11 @@ func (p *Partition) Serve(f Fetch, maxBytes int, minOne bool) (Read, error) {
 	member := slices.Contains(p.state.assigned.ISR, f.Follower)
 	end := p.state.logEnd
 	r := Read{Diverging: diverging}
-	r.View = p.tell(unknown, before, end)
+	bytes := int64(unknown)
+	if p.state.followed {
+		bytes, p.state.followed = all, false
+	}
+	r.View = p.tell(bytes, before, end)
 	if err != nil || diverging != nil {
 		return r, err
 	}

@@ -36,6 +36,8 @@ type State struct {
 	asking bool // an ask is in flight
 	doubt  bool // the answer to an ask was lost
 	now    int64
+	// followed: a follower's log start has moved, and nobody was told.
+	followed bool
 	// stranded: this broker is cut off, and a member of the maximal ISR with it.
 	stranded bool
 

@@ -112,10 +112,28 @@ func (s *State) fetched(f Fetch) {
 	case known.fetched && f.At >= known.leaderEnd:
 		known.caughtUp = max(known.caughtUp, known.at)
 	}
+	s.followed = s.followed || known.start != f.Start
 	known.fetched, known.brokerEpoch = true, f.BrokerEpoch
 	known.start, known.end = f.Start, f.At
 	known.leaderEnd, known.at = s.logEnd, s.now
 	s.settle()
+}
+
+// LowWatermark is the lowest log start of the replicas on brokers that are alive:
+// no reader gets what is below. −1: one of them hasn't told yet.
+func (s *State) LowWatermark(alive func(offsets.BrokerID) bool) offsets.Offset {
+	low := s.logStart
+	for _, id := range s.assigned.Replicas {
+		if id == s.self || !alive(id) {
+			continue
+		}
+		f := s.follower(id)
+		if f == nil || !f.fetched {
+			return -1
+		}
+		low = min(low, f.start)
+	}
+	return low
 }
 
 func (s *State) follower(id offsets.BrokerID) *follower {
