@@ -342,7 +342,7 @@ func (b *Broker) shut(ctx context.Context) error {
 	if b.groups != nil {
 		errs = append(errs, b.groups.Close())
 	}
-	if b.server != nil && !b.leaving.asked() {
+	if b.server != nil {
 		draining, cancel := context.WithTimeout(ctx, time.Second)
 		errs = append(errs, b.server.Close(draining))
 		cancel()
