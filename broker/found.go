@@ -54,8 +54,12 @@ func (b *Broker) formerMember(other peer.Identity) error {
 		other.Node, other.Cluster, b.peers.Addr(), b.config.Dir)
 }
 
-// stranger judges a node of another cluster that connects later.
+// stranger judges a node of another cluster that connects later. One that came
+// while this node was joining may turn out to be of its own.
 func (b *Broker) stranger(other peer.Identity) {
+	if other.Cluster == b.identity().Cluster {
+		return
+	}
 	if b.founded && other.Node != offsets.NoBroker {
 		b.fail(b.formerMember(other))
 		return
