@@ -71,7 +71,8 @@ type ClusterSnapshot struct {
 	// Of the partitions this broker leads.
 	Leads           int64
 	UnderReplicated int64
-	UnderMinISR     int64
+	UnderMinISR     int64 // take no records with acks=all
+	AtMinISR        int64 // would take none if one more copy fell behind
 	Reassigning     int64
 	ISRShrinks      int64
 	ISRExpands      int64
@@ -131,8 +132,11 @@ func (s *ClusterSnapshot) lead(p *controller.Partition, minISR int) {
 	if len(p.ISR) < should {
 		s.UnderReplicated++
 	}
-	if len(p.ISR) < min(minISR, should) {
+	switch least := min(minISR, should); {
+	case len(p.ISR) < least:
 		s.UnderMinISR++
+	case len(p.ISR) == least && least < should:
+		s.AtMinISR++
 	}
 	if len(p.Adding)+len(p.Removing) > 0 {
 		s.Reassigning++

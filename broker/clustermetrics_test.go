@@ -49,7 +49,7 @@ func TestLedPartitionsAreJudged(t *testing.T) {
 	s.lead(&controller.Partition{Replicas: []offsets.BrokerID{1, 2, 3}, ISR: []offsets.BrokerID{1}}, 2)
 	// One that is being copied to others lacks nothing before that is done.
 	s.lead(&controller.Partition{Replicas: []offsets.BrokerID{1, 2, 3}, ISR: []offsets.BrokerID{1}, Adding: []offsets.BrokerID{2, 3}}, 2)
-	if s.Leads != 4 || s.UnderReplicated != 2 || s.UnderMinISR != 1 || s.Reassigning != 1 {
+	if s.Leads != 4 || s.UnderReplicated != 2 || s.UnderMinISR != 1 || s.AtMinISR != 1 || s.Reassigning != 1 {
 		t.Errorf("%+v", s)
 	}
 }

@@ -43,6 +43,7 @@ var clusterNumbers = []clusterNumber{
 	clusterGauge("sawlog_partitions_led", "Partitions this broker leads.", func(m *broker.ClusterSnapshot) int64 { return m.Leads }),
 	clusterGauge("sawlog_partitions_under_replicated", "Partitions led here of which a copy is not in sync.", func(m *broker.ClusterSnapshot) int64 { return m.UnderReplicated }),
 	clusterGauge("sawlog_partitions_under_min_isr", "Partitions led here that take no records with acks=all.", func(m *broker.ClusterSnapshot) int64 { return m.UnderMinISR }),
+	clusterGauge("sawlog_partitions_at_min_isr", "Partitions led here that would take none if one more copy fell behind.", func(m *broker.ClusterSnapshot) int64 { return m.AtMinISR }),
 	clusterGauge("sawlog_partitions_reassigning", "Partitions led here that are being moved.", func(m *broker.ClusterSnapshot) int64 { return m.Reassigning }),
 	clusterCounter("sawlog_isr_shrinks_total", "Times copies left the ISR of a partition led here.", func(m *broker.ClusterSnapshot) float64 { return float64(m.ISRShrinks) }),
 	clusterCounter("sawlog_isr_expands_total", "Times copies joined the ISR of a partition led here.", func(m *broker.ClusterSnapshot) float64 { return float64(m.ISRExpands) }),
