@@ -202,9 +202,11 @@ class Member(ConsumerRebalanceListener):
     def on_partitions_revoked(self, revoked):
         self.parts = set()
 
+    # A poll whose time is up while the member joins loses the assignment that then
+    # comes, and this client never joins again; so it gets more than a join takes.
     def run(self):
         while not self.stop.is_set():
-            for batch in self.c.poll(50).values():
+            for batch in self.c.poll(2000).values():
                 self.seen.update((m.partition, m.offset) for m in batch)
         self.c.close()
 
