@@ -81,6 +81,11 @@ func TestChaos(t *testing.T) {
 	for _, seed := range seeds {
 		t.Run(strconv.FormatUint(seed, 10), func(t *testing.T) {
 			r := chaos(t, seed)
+			for _, f := range r.Faults {
+				if f.Failed != "" {
+					t.Logf("%s at %d ms could not be done: %s", f.Kind, f.At, f.Failed)
+				}
+			}
 			for _, v := range r.Violations {
 				t.Errorf("seed %d: %s: %s", seed, v.Check, v.What)
 			}
@@ -162,10 +167,15 @@ func chaos(t *testing.T, seed uint64) result {
 		return fail("the cluster does not come up", err)
 	}
 	r.Lacks = c.notes
-	for _, what := range r.Lacks {
-		t.Log("this machine lacks something: " + what)
-	}
 	parts := map[string]int{events: eventsPartitions, state: statePartitions}
+	c.topics = []string{events, state, "__consumer_offsets", "__sawlog_jobs"}
+	guests := r.invite(seed)
+	for _, g := range guests {
+		parts[g.name], c.topics = foreignPartitions, append(c.topics, g.name)
+		if err := c.createTopic(g.name, foreignPartitions, replicas, map[string]string{"min.insync.replicas": least}); err != nil {
+			return fail("a topic can't be made", err)
+		}
+	}
 	if err := c.createTopic(events, eventsPartitions, replicas, map[string]string{"min.insync.replicas": least}); err != nil {
 		return fail("a topic can't be made", err)
 	}
@@ -182,6 +192,14 @@ func chaos(t *testing.T, seed uint64) result {
 	w, err := begin(h, c.seeds(), parts, 2)
 	if err != nil {
 		t.Fatal(err)
+	}
+	for _, g := range guests {
+		if err := g.begin(t, h, dir, c.seeds()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, what := range r.Lacks {
+		t.Log("this machine lacks something: " + what)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	var watchers sync.WaitGroup
@@ -203,25 +221,45 @@ func chaos(t *testing.T, seed uint64) result {
 	if err := m.carryOut(planned(seed, m.able, only), *harmFlag); err != nil {
 		r.Violations = append(r.Violations, violation{"a fault can't be undone", err.Error()})
 	}
-	r.finish(dir, c, h, w, l, m, parts, func() { cancel(); watchers.Wait() })
+	r.finish(dir, c, h, w, l, m, guests, parts, func() { cancel(); watchers.Wait() })
 	return r
 }
 
+// invite says which foreign clients a run has, every fourth.
+func (r *result) invite(seed uint64) []*foreigner {
+	var guests []*foreigner
+	if seed%4 != 1 {
+		return nil
+	}
+	for _, g := range foreigners() {
+		if err := g.lacks(); err != nil {
+			r.Lacks = append(r.Lacks, err.Error())
+			continue
+		}
+		guests = append(guests, g)
+		r.Also = append(r.Also, g.name)
+	}
+	return guests
+}
+
 // finish heals, reads everything back and checks it.
-func (r *result) finish(dir string, c *cluster, h *history, w *workload, l *loads, m *mischief, parts map[string]int, stopWatching func()) {
+func (r *result) finish(dir string, c *cluster, h *history, w *workload, l *loads, m *mischief, guests []*foreigner, parts map[string]int, stopWatching func()) {
 	note := func(check string, err error) {
 		if err != nil {
 			r.Violations = append(r.Violations, violation{check, err.Error()})
 		}
 	}
 	began := h.now()
-	note("not healed", await(patience, func() error { return c.healed(everyTopic...) }))
+	note("not healed", await(patience, func() error { return c.healed(c.topics...) }))
 	healed := h.now()
 	r.HealMS = (healed - began).Milliseconds()
 	time.Sleep(*healFlag - min(*healFlag, healed-began))
 	end := h.now()
 	stopWatching()
 	note("clients don't come to an end", w.end(30*time.Second))
+	for _, g := range guests {
+		note("clients don't come to an end", g.end(patience))
+	}
 	r.Faults = m.faults
 	blame(r.Faults, outages(h, end, 4*probeTick))
 	for _, o := range outages(h, end, 4*probeTick) {
@@ -234,6 +272,11 @@ func (r *result) finish(dir string, c *cluster, h *history, w *workload, l *load
 	h.Final, err = c.groupOffsets(h, groupName, parts)
 	note("group offsets can't be read", err)
 	h.Final = slices.DeleteFunc(h.Final, func(o commit) bool { return o.Topic != events })
+	for _, g := range guests {
+		stands, err := c.groupOffsets(h, g.name, map[string]int{g.name: foreignPartitions})
+		note("group offsets can't be read", err)
+		h.Final = append(h.Final, stands...)
+	}
 	note("the load job does not end", l.toTheEnd())
 	table, err := rows(l.out, events)
 	note("the Parquet files can't be read", err)
@@ -253,7 +296,7 @@ func (r *result) finish(dir string, c *cluster, h *history, w *workload, l *load
 func (r *result) compare(c *cluster) error {
 	var all []partition
 	err := c.anyone(patience, func(n *node) (err error) {
-		all, err = partitions(n.kafka, everyTopic...)
+		all, err = partitions(n.kafka, c.topics...)
 		return err
 	})
 	if err != nil {
@@ -273,8 +316,8 @@ func (r *result) compare(c *cluster) error {
 	if err != nil {
 		return err
 	}
-	compacted := func(topic string) bool { return topic != events }
-	quiet := func(topic string) bool { return topic == events || topic == state }
+	compacted := func(topic string) bool { return topic == state || strings.HasPrefix(topic, "__") }
+	quiet := func(topic string) bool { return !strings.HasPrefix(topic, "__") }
 	r.Violations = append(r.Violations, checkReplicas(logs, compacted, quiet)...)
 	r.Violations = append(r.Violations, checkEpochs(logs, compacted)...)
 	views, err := checkViews(c)
@@ -345,7 +388,7 @@ func readAll(h *history, seeds []string, parts map[string]int) error {
 		}
 		fetches.EachRecord(func(r *kgo.Record) {
 			p := place{r.Topic, r.Partition}
-			v, err := parseValue(r.Value)
+			v, err := valueOf(r)
 			if err != nil {
 				bad = fmt.Errorf("%s@%d: %w", p, r.Offset, err)
 			}

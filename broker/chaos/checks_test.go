@@ -173,7 +173,8 @@ func checkNeverSent(h *history, v *violations) {
 	}
 	for p, log := range h.Log {
 		for _, f := range log {
-			if !by[sentTo{p, f.id(p.Topic)}] {
+			i := f.id(p.Topic)
+			if !by[sentTo{p, i}] && !by[sentTo{place{p.Topic, anyPartition}, i}] {
 				v.add("%s@%d %s/%s/%d", p, f.Offset, f.Producer, f.Key, f.Seq)
 			}
 		}
@@ -209,7 +210,7 @@ func checkOffsets(h *history, v *violations) {
 		if r.Offset < h.Start[r.place] || h.Keyed[r.Topic] {
 			continue
 		}
-		if f, ok := log[at{r.place, r.Offset}]; !ok || f.value != r.value || f.Epoch != r.Epoch {
+		if f, ok := log[at{r.place, r.Offset}]; !ok || f.value != r.value || f.Epoch != r.Epoch && r.Epoch != anyEpoch {
 			v.add("%s@%d was read by %s as %s/%s/%d of epoch %d and holds %s/%s/%d of epoch %d",
 				r.place, r.Offset, r.Reader, r.Producer, r.Key, r.Seq, r.Epoch, f.Producer, f.Key, f.Seq, f.Epoch)
 		}

@@ -30,6 +30,7 @@ type cluster struct {
 	binary  string
 	key     string
 	flags   []string
+	topics  []string // of a run, the broker's own among them
 }
 
 // shape says what a cluster is made of.

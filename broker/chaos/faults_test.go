@@ -375,7 +375,7 @@ func (m *mischief) complete() error {
 		if q := m.c.quorum(); len(q.CurrentVoters) < min(3, m.founders) {
 			return fmt.Errorf("%d nodes vote", len(q.CurrentVoters))
 		}
-		return m.c.healed(everyTopic...)
+		return m.c.healed(m.c.topics...)
 	})
 }
 
@@ -457,6 +457,3 @@ func (m *mischief) reassign(s step, f *fault) error {
 }
 
 func (m *mischief) elect(step, *fault) error { return m.c.electPreferred() }
-
-// everyTopic are those of a run and the broker's own.
-var everyTopic = []string{events, state, "__consumer_offsets", "__sawlog_jobs"}

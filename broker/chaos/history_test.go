@@ -26,6 +26,12 @@ const (
 	refused                // it is definitely not there
 )
 
+// anyPartition and anyEpoch stand for what a client doesn't tell.
+const (
+	anyPartition int32 = -1
+	anyEpoch     int32 = -1
+)
+
 // value is what a record says. Producer, key and sequence together occur once.
 type value struct {
 	Producer string `json:"p"`

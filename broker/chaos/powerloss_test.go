@@ -104,10 +104,7 @@ func powerLoss(t *testing.T, o outlet) {
 	lost, worst := lostBefore(h, cuts)
 	did := count(h)
 	t.Logf("%s: %d cuts, %d sent, %d acknowledged, %d lost, the oldest %s before its cut", o.name, len(cuts), did.Sent, did.Acked, lost, worst)
-	// A sync that begins in time takes a while, all the more beside those of other
-	// partitions on a machine under load.
-	const syncing = 500 * time.Millisecond
-	if o.window == 0 && lost > 0 || worst > o.window+syncing {
+	if o.window == 0 && lost > 0 || worst > o.window {
 		t.Errorf("%d lost, the oldest %s before its cut; %s is allowed", lost, worst, o.window)
 	}
 	for _, v := range check(h) {

@@ -24,6 +24,7 @@ type result struct {
 	Version    string      `json:"version"`
 	Nodes      int         `json:"nodes"`
 	Lacks      []string    `json:"lacks,omitempty"` // what this machine can't do
+	Also       []string    `json:"also,omitempty"`  // clients beside kgo
 	Faults     []fault     `json:"faults"`
 	Ops        ops         `json:"ops"`
 	HealMS     int64       `json:"heal_ms"` // until every replica was in sync again, from the last fault's end
@@ -66,7 +67,8 @@ type line struct {
 	Seed    uint64 `json:"seed"`
 	Version string `json:"version"` // the commit
 	Nodes   int    `json:"nodes"`
-	Lacks   int    `json:"lacks,omitempty"` // kinds of faults this machine could not do
+	Lacks   int    `json:"lacks,omitempty"` // kinds of faults and clients this machine could not have
+	Also    string `json:"also,omitempty"`  // clients beside kgo
 	Ops     int    `json:"ops"`             // records sent and read, offsets committed and fetched
 	Acked   int    `json:"acked"`
 	Rows    int    `json:"rows"`
@@ -78,7 +80,7 @@ type line struct {
 
 func (r *result) line() line {
 	l := line{
-		Seed: r.Seed, Version: r.Version, Nodes: r.Nodes, Lacks: len(r.Lacks), Acked: r.Ops.Acked, Rows: r.Ops.Rows,
+		Seed: r.Seed, Version: r.Version, Nodes: r.Nodes, Lacks: len(r.Lacks), Also: strings.Join(r.Also, ","), Acked: r.Ops.Acked, Rows: r.Ops.Rows,
 		Ops: r.Ops.Sent + r.Ops.Read + r.Ops.Commits + r.Ops.Fetched, HealMS: r.HealMS, Out: map[string][]int64{},
 	}
 	for _, f := range r.Faults {
@@ -146,12 +148,15 @@ func (r *result) keep(dir string, h *history) error {
 // summary says what runs have shown.
 func summary(all []line) string {
 	var b strings.Builder
-	failed, ops, acked, rows := 0, 0, 0, 0
+	failed, joined, ops, acked, rows := 0, 0, 0, 0, 0
 	broken, faults := map[string][]uint64{}, map[string][]int64{}
 	var heals []int64
 	for _, l := range all {
 		if len(l.Violated) > 0 {
 			failed++
+		}
+		if l.Also != "" {
+			joined++
 		}
 		for _, check := range l.Violated {
 			broken[check] = append(broken[check], l.Seed)
@@ -166,7 +171,7 @@ func summary(all []line) string {
 	if failed == 0 && len(all) > 0 {
 		_, _ = fmt.Fprintf(&b, "; at 95 %% confidence fewer than %.1f %% of runs have one", min(100, 300/float64(len(all))))
 	}
-	_, _ = fmt.Fprintf(&b, "\noperations %d, records acknowledged %d, Parquet rows %d\n", ops, acked, rows)
+	_, _ = fmt.Fprintf(&b, "\noperations %d, records acknowledged %d, Parquet rows %d; Java and librdkafka clients in %d runs\n", ops, acked, rows, joined)
 	for _, c := range []string{"acknowledged lost", "doubled", "reordered"} {
 		_, _ = fmt.Fprintf(&b, "%s: %d runs\n", c, len(broken[c]))
 	}

@@ -207,7 +207,7 @@ func (w *workload) note(name string, fetches kgo.Fetches) {
 		}
 	})
 	fetches.EachRecord(func(r *kgo.Record) {
-		v, err := parseValue(r.Value)
+		v, err := valueOf(r)
 		if err != nil {
 			w.h.complain("%s, %s/%d@%d: a value nobody sent: %v", name, r.Topic, r.Partition, r.Offset, err)
 			return
