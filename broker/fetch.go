@@ -124,13 +124,13 @@ func (st *fetchState) findPartition(t *topic, part *fetchedPartition) {
 // given back.
 func (st *fetchState) read() {
 	st.bytes, st.failed, st.missing, st.fresh = 0, false, 0, false
-	left := min(max(int64(st.maxBytes), 0), maxFetchBytes)
+	left, now := min(max(int64(st.maxBytes), 0), maxFetchBytes), nowMilli()
 	for i := range st.topics {
 		parts := st.topics[i].parts
 		for j := range parts {
 			part := &parts[j]
 			if part.replica != nil && part.code == 0 {
-				st.readOne(part, left)
+				st.readOne(part, left, now)
 				part.code = st.codeOf(part)
 				st.bytes += int64(part.got.Bytes)
 				left = max(left-int64(part.got.Bytes), 0)
@@ -148,8 +148,8 @@ func (st *fetchState) read() {
 	}
 }
 
-// readOne finds what there is for one partition, of at most left bytes.
-func (st *fetchState) readOne(part *fetchedPartition, left int64) {
+// readOne finds what there is for one partition now, of at most left bytes.
+func (st *fetchState) readOne(part *fetchedPartition, left, now int64) {
 	maxBytes := int(min(left, max(int64(part.maxBytes), 0)))
 	if st.follower {
 		part.got, part.err = part.replica.Serve(replica.Fetch{
@@ -159,7 +159,7 @@ func (st *fetchState) readOne(part *fetchedPartition, left int64) {
 			At:          offsets.Offset(part.offset),
 			LastEpoch:   epochOrNone(part.lastEpoch),
 			Start:       offsets.Offset(part.start),
-			Now:         nowMilli(),
+			Now:         now,
 		}, maxBytes, st.bytes == 0)
 		return
 	}

@@ -258,6 +258,7 @@ func (l *Log) write(bufs [][]byte, end offsets.Offset, c *Config, now int64) err
 	if err := s.reserve(f, total, c); err != nil {
 		return l.full(err)
 	}
+	tail := hint{s, l.view.end, s.size}
 	// Writev may eat the slices it is given, and they are looked at below.
 	l.writing = append(l.writing[:0], bufs...)
 	_, err = f.Writev(l.writing, s.size)
@@ -280,7 +281,7 @@ func (l *Log) write(bufs [][]byte, end offsets.Offset, c *Config, now int64) err
 	}
 	l.undo = l.undo[:0]
 	l.pub.Lock()
-	l.view.end, l.view.size = end, s.size
+	l.view.end, l.view.size, l.tail = end, s.size, tail
 	l.pub.Unlock()
 	return l.spill(s)
 }

@@ -48,6 +48,7 @@ type Log struct {
 	view view
 	hint [hints]hint
 	next int
+	tail hint // where the last append begins, which those who have kept up read next
 }
 
 // hints is how many readers' positions are remembered.
@@ -244,7 +245,7 @@ func (l *Log) rewind() {
 	l.pub.Lock()
 	defer l.pub.Unlock()
 	l.view.gen++
-	l.hint = [hints]hint{}
+	l.hint, l.tail = [hints]hint{}, hint{}
 }
 
 // writable tells whether the log may be written; mu is held.

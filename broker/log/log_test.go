@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -536,3 +537,38 @@ func TestNames(t *testing.T) {
 }
 
 var _ io.Closer = (*Disk)(nil)
+
+// TestReadersThatHaveKeptUpSearchNothing: who asks for what was appended last is
+// told where it is without a look into the files, also after the log was cut,
+// rolled or opened again.
+func TestReadersThatHaveKeptUpSearchNothing(t *testing.T) {
+	fs, d, l := onMem(t, small())
+	defer func() { must(t, d.Close()) }()
+	var reads atomic.Int64
+	fs.Inject(func(op vfs.Op, _ string) error {
+		if op == vfs.OpRead {
+			reads.Add(1)
+		}
+		return nil
+	})
+	for n := range 200 {
+		if n%17 == 16 {
+			must(t, l.Truncate(l.End()-7))
+		}
+		at := l.End()
+		appendOne(t, l, batch(t, int(at), 5))
+		reads.Store(0)
+		r, err := l.Read(at, 1<<20, l.End(), true)
+		must(t, err)
+		if reads.Load() > 0 {
+			t.Fatalf("append %d: %d reads of files before the batch at %d was found", n, reads.Load(), at)
+		}
+		r.Release()
+		got, err := readAll(t, l, at)
+		must(t, err)
+		wantValues(t, got, int(at), int(at)+5)
+	}
+	got, err := readAll(t, l, 0)
+	must(t, err)
+	wantValues(t, got, 0, int(l.End()))
+}

@@ -147,7 +147,7 @@ func (l *Log) locate(v *view, i int, at offsets.Offset) (pos int64, base offsets
 	}
 	s, limit := v.segments[i], v.limit(i)
 	l.pub.Lock()
-	for _, h := range l.hint {
+	for _, h := range [...]hint{l.tail, l.hint[0], l.hint[1], l.hint[2], l.hint[3]} {
 		if h.segment == s && h.at == at && h.pos < limit {
 			l.pub.Unlock()
 			return h.pos, at, true, nil
