@@ -252,6 +252,9 @@ func (b *Broker) checkBrokerChange(name string, ops []controller.ConfigOp) error
 		case !ok:
 			fixed = append(fixed, op.Key)
 		case op.Kind == controller.Set:
+			if _, whole := findClusterSetting(op.Key); whole && name != "" {
+				return errOfCluster(op.Key)
+			}
 			if err := s.judge(op.Key, op.Value); err != nil {
 				return refuse(kerr.InvalidRequest, "%s", err)
 			}
@@ -313,6 +316,9 @@ func checkConfigs(r controller.Resource, configs map[string]string) error {
 		if !ok {
 			return refuse(kerr.InvalidConfig, "%s can't be changed while a broker runs", name)
 		}
+		if _, whole := findClusterSetting(name); whole && r.Name != "" {
+			return errOfCluster(name)
+		}
 		if err := s.judge(name, value); err != nil {
 			return err
 		}
@@ -321,7 +327,8 @@ func checkConfigs(r controller.Resource, configs map[string]string) error {
 }
 
 // findBrokerSetting finds what can be changed while a broker runs: a topic's
-// configuration by the name of its broker-wide default, or a throttle.
+// configuration by the name of its broker-wide default, a throttle, or what counts
+// for the whole cluster.
 func findBrokerSetting(name string) (*setting, bool) {
 	for i := range topicSettings {
 		if topicSettings[i].broker == name && name != "" {
@@ -333,5 +340,5 @@ func findBrokerSetting(name string) (*setting, bool) {
 			return &throttleSettings[i], true
 		}
 	}
-	return nil, false
+	return findClusterSetting(name)
 }

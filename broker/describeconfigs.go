@@ -185,7 +185,7 @@ func (b *Broker) describeBrokerConfigs(im *controller.Image, name string) ([]des
 	}
 	all := b.describeStart()
 	l := b.brokerLayers(im)
-	for _, s := range slices.Concat(topicSettings[:], throttleSettings[:]) {
+	for _, s := range slices.Concat(topicSettings[:], throttleSettings[:], clusterSettings[:]) {
 		if s.broker == "" {
 			continue
 		}
