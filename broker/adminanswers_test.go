@@ -354,6 +354,9 @@ func TestFeatures(t *testing.T) {
 	}{
 		{"metadata.version", 33, ""},
 		{"metadata.version", 34, "Invalid update version 34 for feature metadata.version. Local controller 1 only supports versions 33-33"},
+		{"sawlog.format.level", 2, ""},
+		{"sawlog.format.level", 3, "Invalid update version 3 for feature sawlog.format.level. Local controller 1 only supports versions 1-2"},
+		{"sawlog.format.level", 1, "Invalid update version 1 for feature sawlog.format.level. The format level can't be lowered from 2 to 1: what was written since could not be read."},
 		{"metadata.version", -1, "Invalid update version -1 for feature metadata.version. A feature version cannot be less than 0."},
 		{"transaction.version", 2, "Invalid update version 2 for feature transaction.version. Local controller 1 does not support this feature."},
 	} {

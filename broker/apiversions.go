@@ -43,8 +43,8 @@ func (b *Broker) apiVersions(e *wire.Exchange) {
 			m.ApiKeys = append(m.ApiKeys, kmsg.ApiVersionsResponseApiKey{ApiKey: a.key, MinVersion: a.advertisedMin(), MaxVersion: a.max})
 		}
 		m.FinalizedFeaturesEpoch = int64(b.controller.Image().Index)
-		for _, f := range features() {
-			m.SupportedFeatures = append(m.SupportedFeatures, kmsg.ApiVersionsResponseSupportedFeature{Name: f.name, MinVersion: f.level, MaxVersion: f.level})
+		for _, f := range b.features() {
+			m.SupportedFeatures = append(m.SupportedFeatures, kmsg.ApiVersionsResponseSupportedFeature{Name: f.name, MinVersion: f.lowest, MaxVersion: f.highest})
 			m.FinalizedFeatures = append(m.FinalizedFeatures, kmsg.ApiVersionsResponseFinalizedFeature{Name: f.name, MinVersionLevel: f.level, MaxVersionLevel: f.level})
 		}
 	}

@@ -196,6 +196,7 @@ func (b *Broker) openController(ctx context.Context) error {
 		PeerAddr:     b.peerAddr,
 		Joined:       b.disk.Meta().Joined,
 		Join:         b.config.Join,
+		FormatLevel:  b.config.FormatLevel,
 		Defaults:     b.config.Defaults,
 		CheckConfigs: checkConfigs,
 		Logger:       b.config.Logger,

@@ -36,6 +36,9 @@ type Config struct {
 	ClusterKey    []byte   // secret of the cluster; needed when Peer is not loopback
 	HTTP          string   // host:port of this node's API, told to the others; may be ""
 	BootID        string   // of the machine, the kernel's; tests that cut power have their own
+	// FormatLevel is the newest format level of the cluster this broker goes by;
+	// that of this build. Tests run older brokers.
+	FormatLevel int16
 	// Insecure allows a listener that others can reach, though neither
 	// authentication nor encryption is there yet.
 	Insecure bool

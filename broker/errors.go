@@ -81,6 +81,7 @@ func codes() []code {
 		{controller.ErrUnknownBroker, kerr.BrokerIDNotRegistered},
 		{controller.ErrDuplicateBroker, kerr.DuplicateBrokerRegistration},
 		{controller.ErrStaleBrokerEpoch, kerr.StaleBrokerEpoch},
+		{controller.ErrFormatLevel, kerr.UnsupportedVersion},
 		{controller.ErrElectionNotNeeded, kerr.ElectionNotNeeded},
 		{controller.ErrNoReassignment, kerr.NoReassignmentInProgress},
 		{controller.ErrNotEligibleLeader, kerr.EligibleLeadersNotAvailable},

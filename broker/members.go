@@ -127,7 +127,7 @@ func (b *Broker) join(ctx context.Context) (controller.Joined, error) {
 	}
 	b.config.Logger.Info("joining a cluster", "at", b.config.Join)
 	b.stage(fmt.Sprintf("it joins the cluster at %s", strings.Join(b.config.Join, ", ")))
-	return controller.Join(ctx, b.peers, b.config.Join, controller.JoinRequest{Node: want, Directory: b.directory, PeerAddr: b.peerAddr})
+	return controller.Join(ctx, b.peers, b.config.Join, controller.JoinRequest{Node: want, Directory: b.directory, PeerAddr: b.peerAddr, Levels: controller.LevelsTo(b.config.FormatLevel)})
 }
 
 // among tells whether there are other brokers, up or down.

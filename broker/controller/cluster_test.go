@@ -209,6 +209,7 @@ type member struct {
 	joined  bool
 	join    []string
 	change  func(*Config)
+	level   int16 // the newest format level it knows; 0 = that of this build
 
 	born    UUID // its incarnation
 	self    atomic.Pointer[peer.Identity]
@@ -243,7 +244,7 @@ func (n *member) open(ctx context.Context) error {
 		return err
 	}
 	if n.cluster == "" && len(n.join) > 0 {
-		to, err := Join(ctx, n.peers, n.join, JoinRequest{n.id, n.dir, n.addr})
+		to, err := Join(ctx, n.peers, n.join, JoinRequest{n.id, n.dir, n.addr, LevelsTo(n.level)})
 		if err != nil {
 			return errors.Join(err, n.peers.Close())
 		}
@@ -254,7 +255,7 @@ func (n *member) open(ctx context.Context) error {
 	}
 	c := Config{
 		FS: n.fs, Dir: "data", NodeID: n.id, Directory: n.dir, ClusterID: n.cluster,
-		Peers: n.peers, PeerAddr: n.addr, Joined: n.joined, Join: n.join, Logger: testLogger(n.t),
+		Peers: n.peers, PeerAddr: n.addr, Joined: n.joined, Join: n.join, Logger: testLogger(n.t), FormatLevel: n.level,
 	}
 	n.introduce()
 	n.change(&c)

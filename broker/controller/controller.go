@@ -117,6 +117,7 @@ func (c *Controller) AlterConfigs(ctx context.Context, change ConfigChange) erro
 
 // RegisterBroker registers a broker that starts and returns its epoch.
 func (c *Controller) RegisterBroker(ctx context.Context, r Registration) (epoch int64, err error) {
+	r.Levels = c.settings.levels
 	if _, err := c.ask(ctx, registerAsk{Registration: r}); err != nil {
 		return 0, err
 	}
@@ -124,6 +125,15 @@ func (c *Controller) RegisterBroker(ctx context.Context, r Registration) (epoch 
 		return b.Epoch, nil
 	}
 	return 0, ErrDuplicateBroker
+}
+
+// Levels are the format levels this node knows.
+func (c *Controller) Levels() Levels { return c.settings.levels }
+
+// RaiseFormat raises the format level, which all brokers must know.
+func (c *Controller) RaiseFormat(ctx context.Context, level int16, validateOnly bool) error {
+	_, err := c.change(ctx, validateOnly, raiseFormatAsk{level})
+	return err
 }
 
 // ChangeBroker takes a broker in or out of service and moves leadership as that

@@ -503,7 +503,7 @@ func TestMachine(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var failure error
-			m := newMachine(func(_, _ *Image) { t.Error("told while it starts") }, func(err error) { failure = err }, make(chan struct{}, 1))
+			m := newMachine(func(_, _ *Image) { t.Error("told while it starts") }, func(err error) { failure = err }, make(chan struct{}, 1), LevelsTo(0))
 			a := m.Apply(c.log).(applied)
 			if (m.image.Load().ClusterID != "") != c.applied || a.dropped != c.dropped || (failure == nil) != (c.applied || c.dropped) {
 				t.Fatalf("%+v, failure %v", a, failure)

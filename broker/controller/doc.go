@@ -56,8 +56,22 @@
 //	1 ask    request → answer
 //	2 beat   broker | epoch i64 | index i64 | wants in u8 | wants out u8 | full u8 →
 //	         flags u8 (1 out of service, 2 may end) | refusal
-//	3 join   node, −1 none | directory uuid | flags u8 (1 passed on, 2 only moved) | address string →
+//	3 join   node, −1 none | directory uuid | flags u8 (1 passed on, 2 only moved) | address string |
+//	         lowest and highest format level known i16 →
 //	         node | cluster string | refusal string, empty = none
+//
+// # Format levels
+//
+// What the metadata may hold is settled by a level (state_format.go), a record
+// itself. A cluster is founded at the newest level its founder knows. Each node
+// says which levels it knows when it joins and when it registers; the level is
+// raised when somebody asks for it and all brokers know the next one, and never
+// lowered. A node that finds a level it doesn't know, in its log, in a snapshot
+// or in the answer to its wish to join, ends and says so. What was written at
+// lower levels stays readable.
+//
+// What nodes ask of each other has a version of its own, the first byte of each
+// request; who gets one he doesn't know refuses it, and it counts as not made.
 //
 // # What is on disk
 //
@@ -96,6 +110,7 @@
 //	 3 broker            id | incarnation uuid | directory uuid | epoch i64 (0 = index of the entry) |
 //	                     array of (listener string | host string | port i32) | rack string | flags u8
 //	                     (1 fenced, 2 shutting down, 4 disk full)
+//	    tags: 0 lowest and highest format level it knows, i16 each
 //	 4 broker change     id | epoch i64 | flags u8
 //	 5 broker removal    id | epoch i64
 //	 6 topic             name string | id uuid | internal u8

@@ -298,7 +298,7 @@ func (e *entries) DeleteRange(first, last uint64) error {
 // that they follow each other, belong to terms the node has seen and can be
 // applied. A damaged log is found here, with its place, and not by a panic
 // half-way.
-func (e *entries) verify(after, term uint64) error {
+func (e *entries) verify(after, term uint64, levels Levels) error {
 	last, err := e.LastIndex()
 	if err != nil {
 		return err
@@ -316,7 +316,11 @@ func (e *entries) verify(after, term uint64) error {
 		if l.Type != raft.LogCommand {
 			continue
 		}
-		if _, _, err := decodeEntry(l.Data); err != nil {
+		_, records, err := decodeEntry(l.Data)
+		if err == nil {
+			err = levels.checkRaised(records)
+		}
+		if err != nil {
 			return fmt.Errorf("raft log %s: entry %d: %w", e.path, index, err)
 		}
 	}

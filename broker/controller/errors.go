@@ -26,6 +26,9 @@ var (
 	ErrNotEligibleLeader = errors.New("no eligible leader")
 	ErrElectionNotNeeded = errors.New("election not needed")
 	ErrNoReassignment    = errors.New("no reassignment is under way")
+	// ErrFormatLevel: the cluster's format level and what was asked for, or who
+	// asked, don't go together.
+	ErrFormatLevel = errors.New("format level")
 	// ErrTooLarge: the change must be made in one step and does not fit in one
 	// log entry (10,000 records, 256 KiB).
 	ErrTooLarge = errors.New("change too large")

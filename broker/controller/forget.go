@@ -105,7 +105,7 @@ func (c *Controller) askWhetherMember(join []string) error {
 	m, _ := parseServerID(c.self.ID)
 	ctx, cancel := context.WithTimeout(c.closed, memberTime)
 	defer cancel()
-	_, err := askToJoin(ctx, c.peers, addrs, joinAsk{JoinRequest: JoinRequest{m.ID, m.Directory, string(c.self.Address)}, moved: true})
+	_, err := askToJoin(ctx, c.peers, addrs, joinAsk{JoinRequest: JoinRequest{m.ID, m.Directory, string(c.self.Address), c.settings.levels}, moved: true})
 	return err
 }
 

@@ -168,7 +168,7 @@ func TestForgetHalfDone(t *testing.T) {
 			t.Error("it is registered")
 		}
 
-		stranger := JoinRequest{9, incarnation(9, 9), "node9:9093"}
+		stranger := JoinRequest{9, incarnation(9, 9), "node9:9093", LevelsTo(0)}
 		p, err := peer.Open(peer.Config{Dial: net.dialer(rest[0].addr), Self: func() peer.Identity { return peer.Identity{Node: offsets.NoBroker} }})
 		if err != nil {
 			t.Fatal(err)

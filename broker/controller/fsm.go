@@ -23,6 +23,7 @@ type machine struct {
 	onChange    func(old, new *Image)
 	fail        func(error)     // told once when the state can't follow the log
 	snapshotDue chan<- struct{} // told when a snapshot is due; must have room for one
+	levels      Levels          // format levels this node knows
 
 	image atomic.Pointer[Image]
 
@@ -34,8 +35,8 @@ type machine struct {
 	entries, bytes int // applied since the last snapshot
 }
 
-func newMachine(onChange func(old, new *Image), fail func(error), snapshotDue chan<- struct{}) *machine {
-	m := &machine{onChange: onChange, fail: fail, snapshotDue: snapshotDue, moved: make(chan struct{})}
+func newMachine(onChange func(old, new *Image), fail func(error), snapshotDue chan<- struct{}, levels Levels) *machine {
+	m := &machine{onChange: onChange, fail: fail, snapshotDue: snapshotDue, levels: levels, moved: make(chan struct{})}
 	m.image.Store(emptyImage())
 	return m
 }
@@ -64,7 +65,7 @@ func (m *machine) ApplyBatch(logs []*raft.Log) []any {
 		}
 		a := applied{err: m.failed}
 		if m.failed == nil {
-			a = next(im, l)
+			a = m.next(im, l)
 			m.count(len(l.Data))
 		}
 		switch {
@@ -93,7 +94,7 @@ func (m *machine) failure() error {
 }
 
 // next is what an entry makes of an image.
-func next(im *Image, l *raft.Log) applied {
+func (m *machine) next(im *Image, l *raft.Log) applied {
 	e, records, err := decodeEntry(l.Data)
 	switch {
 	case err != nil:
@@ -104,6 +105,9 @@ func next(im *Image, l *raft.Log) applied {
 		return applied{err: fmt.Errorf("entry %d: %w: this node's state differs from that of the leader of term %d", l.Index, errDiverged, l.Term)}
 	}
 	after, err := im.apply(l.Index, records)
+	if err == nil {
+		err = m.levels.check(after.FormatLevel)
+	}
 	return applied{image: after, err: err}
 }
 
@@ -175,7 +179,7 @@ func (m *machine) Restore(source io.ReadCloser) error {
 	if err = errors.Join(err, source.Close()); err != nil {
 		return err
 	}
-	im, err := decodeImage(src)
+	im, err := m.levels.decodeImage(src)
 	if err != nil {
 		return err
 	}

@@ -50,6 +50,8 @@ func examples() []record {
 		// of a reassignment that is under way
 		&partitionRecord{topic, Partition{Index: 0, Leader: 2, Epoch: 3, PartitionEpoch: 4, Replicas: replicas, ISR: isr, Adding: []offsets.BrokerID{3}, Removing: []offsets.BrokerID{1}}},
 		&partitionChangeRecord{Topic: topic, Index: 0, PartitionEpoch: 5, Adding: &isr, Removing: &elr},
+		// of a broker that tells which format levels it knows
+		&brokerRecord{Broker{ID: 2, Incarnation: UUID{0x21, 15: 0x22}, Directory: UUID{0x23, 15: 0x24}, Levels: Levels{1, 2}}},
 	}
 }
 

@@ -18,6 +18,7 @@ type JoinRequest struct {
 	Node      offsets.BrokerID // NoBroker = give me an id
 	Directory UUID
 	PeerAddr  string // where the others reach it
+	Levels    Levels // format levels it knows
 }
 
 // Joined is what the cluster says to a node that joined it.
@@ -54,7 +55,7 @@ func (j joinAsk) encode() []byte {
 	}
 	dst := appendInt32(nil, int32(j.Node))
 	dst = append(append(dst, j.Directory[:]...), flags)
-	return appendString(dst, j.PeerAddr)
+	return appendInt16(appendInt16(appendString(dst, j.PeerAddr), j.Levels.Min), j.Levels.Max)
 }
 
 func decodeJoinAsk(src []byte) (joinAsk, error) {
@@ -65,6 +66,7 @@ func decodeJoinAsk(src []byte) (joinAsk, error) {
 	flags := r.uint8()
 	j.forwarded, j.moved = flags&1 != 0, flags&2 != 0
 	j.PeerAddr = r.string()
+	j.Levels = Levels{r.int16(), r.int16()}
 	return j, r.done()
 }
 
@@ -121,7 +123,7 @@ func (c *Controller) rejoin(ctx context.Context, config Config) error {
 	if len(config.Join) == 0 {
 		return errors.New("node has joined a cluster and has no metadata yet: start it with --join and the address of another node")
 	}
-	j := JoinRequest{config.NodeID, config.Directory, config.PeerAddr}
+	j := JoinRequest{config.NodeID, config.Directory, config.PeerAddr, c.settings.levels}
 	to, err := Join(ctx, config.Peers, config.Join, j)
 	if err != nil {
 		return err
@@ -166,6 +168,9 @@ func (c *Controller) admit(ctx context.Context, j joinAsk) (Joined, error) {
 	}
 	if j.Directory.IsZero() || j.PeerAddr == "" || c.self.Address == raft.ServerAddress(c.self.ID) {
 		return Joined{}, refuse(ErrUnknownBroker, "A node without a data directory or an address can't join, nor can one join a node without.")
+	}
+	if err := j.Levels.check(c.Image().FormatLevel); err != nil {
+		return Joined{}, err
 	}
 	known, err := c.knownAs(j)
 	if err != nil {
@@ -304,7 +309,7 @@ func (c *Controller) tellAddress() {
 			return
 		}
 		ctx, cancel := context.WithTimeout(c.closed, time.Second)
-		_, err := askToJoin(ctx, c.peers, addrs, joinAsk{JoinRequest: JoinRequest{m.ID, m.Directory, string(c.self.Address)}, moved: true})
+		_, err := askToJoin(ctx, c.peers, addrs, joinAsk{JoinRequest: JoinRequest{m.ID, m.Directory, string(c.self.Address), c.settings.levels}, moved: true})
 		cancel()
 		if err != nil {
 			c.logger.Warn("the other nodes don't know this one's new address yet", "address", c.self.Address, "error", err)

@@ -77,12 +77,12 @@ func TestJoinRefused(t *testing.T) {
 				t.Error(err)
 			}
 		}
-		refused("an id in service", JoinRequest{2, incarnation(9, 9), "node9:9093"}, "in service with another data directory")
-		refused("the id of the leader", JoinRequest{leaderOf(t, nodes).id, incarnation(9, 9), "node9:9093"}, "in service with another data directory")
-		refused("a disk of another node", JoinRequest{7, nodes[1].dir, "node9:9093"}, "is that of node 2")
-		refused("a voter without its metadata", JoinRequest{2, nodes[1].dir, nodes[1].addr}, "has lost its own")
-		refused("no directory", JoinRequest{9, UUID{}, "node9:9093"}, "can't join")
-		refused("no address", JoinRequest{9, incarnation(9, 9), ""}, "can't join")
+		refused("an id in service", JoinRequest{2, incarnation(9, 9), "node9:9093", LevelsTo(0)}, "in service with another data directory")
+		refused("the id of the leader", JoinRequest{leaderOf(t, nodes).id, incarnation(9, 9), "node9:9093", LevelsTo(0)}, "in service with another data directory")
+		refused("a disk of another node", JoinRequest{7, nodes[1].dir, "node9:9093", LevelsTo(0)}, "is that of node 2")
+		refused("a voter without its metadata", JoinRequest{2, nodes[1].dir, nodes[1].addr, LevelsTo(0)}, "has lost its own")
+		refused("no directory", JoinRequest{9, UUID{}, "node9:9093", LevelsTo(0)}, "can't join")
+		refused("no address", JoinRequest{9, incarnation(9, 9), "", LevelsTo(0)}, "can't join")
 		if q, err := nodes[0].Quorum(); err != nil || len(q.Voters) != 3 || len(q.Observers) != 0 {
 			t.Errorf("%+v, %v", q, err)
 		}
@@ -126,7 +126,7 @@ func TestJoinIsIdempotent(t *testing.T) {
 			t.Fatal(err)
 		}
 		for range 3 {
-			to, err := Join(t.Context(), p, n.join, JoinRequest{offsets.NoBroker, n.dir, n.addr})
+			to, err := Join(t.Context(), p, n.join, JoinRequest{offsets.NoBroker, n.dir, n.addr, LevelsTo(0)})
 			if err != nil || to != (Joined{testCluster, 3}) {
 				t.Fatalf("%+v, %v", to, err)
 			}

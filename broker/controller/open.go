@@ -45,6 +45,9 @@ type Config struct {
 	// all. It must be pure.
 	CheckConfigs func(r Resource, configs map[string]string) error
 	Logger       *slog.Logger // nil = discard
+	// FormatLevel is the newest format level this node goes by; 0 = that of this
+	// build. Tests run older nodes.
+	FormatLevel int16
 	// OnChange is told every change in order, on the goroutine that applies
 	// them and before the proposer returns; it must not call a method that
 	// waits for a change. It is called once from Open with an empty old image.
@@ -71,6 +74,8 @@ func (c *Config) validate() error {
 		return errors.New("no directory id")
 	case c.ClusterID == "":
 		return errors.New("no cluster id")
+	case c.FormatLevel < 0 || c.FormatLevel > formatLevel:
+		return fmt.Errorf("format level %d, this build knows %s", c.FormatLevel, LevelsTo(0))
 	case c.Peers == nil && (c.Joined || c.PeerAddr != ""):
 		return errors.New("a cluster of several nodes needs a network between them")
 	}
@@ -131,7 +136,7 @@ func Open(ctx context.Context, c Config) (*Controller, error) {
 	}
 	o := &Controller{
 		node:         c.NodeID,
-		settings:     settings{c.Defaults, c.CheckConfigs},
+		settings:     settings{c.Defaults, c.CheckConfigs, LevelsTo(c.FormatLevel)},
 		logger:       c.Logger,
 		queue:        make(chan *proposal, maxCoalesced),
 		closing:      make(chan struct{}),
@@ -148,7 +153,7 @@ func Open(ctx context.Context, c Config) (*Controller, error) {
 		failed:       make(chan error, 1),
 	}
 	o.closed, o.cancel = context.WithCancel(context.Background())
-	o.machine = newMachine(c.OnChange, o.fail, o.snapshotDue)
+	o.machine = newMachine(c.OnChange, o.fail, o.snapshotDue, o.settings.levels)
 	if err := o.start(ctx, c); err != nil {
 		return nil, fmt.Errorf("controller in %s: %w", path.Join(c.Dir, controllerDir), errors.Join(err, o.stop()))
 	}
@@ -172,7 +177,7 @@ func (c *Controller) start(ctx context.Context, config Config) error {
 	if c.stable, err = openStable(config.FS, path.Join(dir, stableFile)); err != nil {
 		return damagedFolder(err)
 	}
-	snaps, err := openSnapshots(config.FS, path.Join(dir, snapshotsDir))
+	snaps, err := openSnapshots(config.FS, path.Join(dir, snapshotsDir), c.settings.levels, c.fail)
 	if err != nil {
 		return damagedFolder(err)
 	}
@@ -308,7 +313,7 @@ func (c *Controller) inspect(snaps *snapshots, established bool) (fresh bool, er
 	case last < covered:
 		return false, c.entries.log.Reset(offsetOf(covered + 1))
 	}
-	return false, c.entries.verify(covered, term)
+	return false, c.entries.verify(covered, term, c.settings.levels)
 }
 
 // enter founds the cluster where there is none yet and this node is to, waits
@@ -316,7 +321,7 @@ func (c *Controller) inspect(snaps *snapshots, established bool) (fresh bool, er
 func (c *Controller) enter(ctx context.Context, config Config) error {
 	var entry ask = barrierAsk{}
 	if !config.Joined && c.alone() {
-		entry = foundAsk{ClusterID: config.ClusterID}
+		entry = foundAsk{ClusterID: config.ClusterID, Level: c.settings.levels.Max}
 	}
 	if err := c.orFail(ctx, func(ctx context.Context) error {
 		_, err := c.ask(ctx, entry)

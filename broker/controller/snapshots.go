@@ -29,16 +29,18 @@ const (
 // snapshots is the folder of snapshots; a file is whole, named in doc.go and
 // checked by its sha256, or an error (guard G6). It is a raft.SnapshotStore.
 type snapshots struct {
-	fs  vfs.FS
-	dir string
+	fs     vfs.FS
+	dir    string
+	levels Levels      // format levels this node knows
+	fail   func(error) // told of a snapshot of another level
 
 	mu    sync.Mutex
 	metas []*raft.SnapshotMeta // newest first
 }
 
 // openSnapshots lists the folder and reads its newest snapshot.
-func openSnapshots(filesystem vfs.FS, dir string) (*snapshots, error) {
-	s := &snapshots{fs: filesystem, dir: dir}
+func openSnapshots(filesystem vfs.FS, dir string, levels Levels, fail func(error)) (*snapshots, error) {
+	s := &snapshots{fs: filesystem, dir: dir, levels: levels, fail: fail}
 	if err := filesystem.MkdirAll(dir, 0o755); err != nil {
 		return nil, err
 	}
@@ -63,7 +65,7 @@ func openSnapshots(filesystem vfs.FS, dir string) (*snapshots, error) {
 		if err != nil {
 			return nil, err
 		}
-		if _, err := decodeImage(body); err != nil {
+		if _, err := levels.decodeImage(body); err != nil {
 			return nil, fmt.Errorf("snapshot %s: %w", path.Join(dir, name), err)
 		}
 		s.metas = append(s.metas, meta)
@@ -208,7 +210,10 @@ func (k *snapshotSink) Close() error {
 		return errSinkEnded
 	}
 	k.ended = true
-	if _, err := decodeImage(k.body.Bytes()); err != nil {
+	if _, err := k.store.levels.decodeImage(k.body.Bytes()); err != nil {
+		if errors.Is(err, ErrFormatLevel) { // all that come will be like it
+			k.store.fail(fmt.Errorf("metadata snapshot: %w", err))
+		}
 		return fmt.Errorf("snapshot %s, which is not kept: %w", k.meta.ID, err) // it may come from another node
 	}
 	k.meta.Size = int64(k.body.Len())

@@ -34,7 +34,11 @@ func (a answer) refusal(i int) error {
 // The wishes there are.
 type (
 	barrierAsk struct{}
-	foundAsk   struct{ ClusterID string }
+	foundAsk   struct {
+		ClusterID string
+		Level     int16
+	}
+	raiseFormatAsk struct{ Level int16 }
 
 	createTopicAsk struct {
 		Topic NewTopic
@@ -62,6 +66,7 @@ type (
 
 func (barrierAsk) repeatable() bool          { return true }
 func (foundAsk) repeatable() bool            { return true }
+func (raiseFormatAsk) repeatable() bool      { return true }
 func (createTopicAsk) repeatable() bool      { return true } // known again by its id
 func (deleteTopicAsk) repeatable() bool      { return false }
 func (createPartitionsAsk) repeatable() bool { return false }
@@ -80,7 +85,12 @@ func (barrierAsk) decide(*Image, settings) (decision, answer, error) {
 }
 
 func (a foundAsk) decide(im *Image, _ settings) (decision, answer, error) {
-	d, err := im.found(a.ClusterID)
+	d, err := im.found(a.ClusterID, a.Level)
+	return d, answer{}, err
+}
+
+func (a raiseFormatAsk) decide(im *Image, s settings) (decision, answer, error) {
+	d, err := im.raiseFormat(a.Level, s.levels)
 	return d, answer{}, err
 }
 

@@ -27,6 +27,7 @@ const (
 	producerIDsKind
 	nodeIDKind
 	reassignKind
+	raiseFormatKind
 )
 
 // encodeAsk writes an ask: version u8, kind u8, body.
@@ -68,6 +69,8 @@ func encodeAsk(a ask) []byte {
 			dst = appendBool(appendInt32(appendString(dst, r.Topic), r.Partition), r.Replicas != nil)
 			return appendBrokers(dst, r.Replicas)
 		})
+	case raiseFormatAsk:
+		return appendInt16(append(dst, raiseFormatKind), a.Level)
 	}
 	panic(fmt.Sprintf("controller: %T is no ask for other nodes", a))
 }
@@ -119,6 +122,8 @@ func (r *reader) ask(kind uint8) ask {
 		return nodeIDAsk{}
 	case reassignKind:
 		return reassignAsk{readEach(r, 7, r.reassignment)}
+	case raiseFormatKind:
+		return raiseFormatAsk{r.int16()}
 	}
 	r.fail(fmt.Sprintf("request kind %d is not known to this build", kind))
 	return nil
@@ -203,13 +208,14 @@ func (a registerAsk) encode(dst []byte) []byte {
 		return appendInt32(appendString(appendString(dst, e.Listener), e.Host), e.Port)
 	})
 	dst = appendInt64(appendBool(appendString(dst, g.Rack), g.Intact), g.PreviousEpoch)
-	return appendBool(dst, g.Fenced)
+	return appendInt16(appendInt16(appendBool(dst, g.Fenced), g.Levels.Min), g.Levels.Max)
 }
 
 func (r *reader) registerAsk() registerAsk {
 	g := Registration{ID: r.brokerID(), Incarnation: r.uuid(), Directory: r.uuid()}
 	g.Endpoints = readEach(r, 6, func() Endpoint { return Endpoint{r.string(), r.string(), r.int32()} })
 	g.Rack, g.Intact, g.PreviousEpoch, g.Fenced = r.string(), r.bool(), r.int64(), r.bool()
+	g.Levels = Levels{r.int16(), r.int16()}
 	return registerAsk{g}
 }
 
@@ -268,7 +274,7 @@ var sentRefusals = []error{
 	10: ErrInvalidTopic, 11: ErrInvalidPartitions, 12: ErrInvalidFactor, 13: ErrInvalidAssignment,
 	14: ErrInvalidConfig, 15: ErrInvalidISR, 16: ErrIneligible, 17: ErrFencedEpoch, 18: ErrStalePartition,
 	19: ErrAheadOfController, 20: ErrNotEligibleLeader, 21: ErrElectionNotNeeded, 22: ErrTooLarge,
-	23: ErrNoReassignment,
+	23: ErrNoReassignment, 24: ErrFormatLevel,
 }
 
 // otherRefusal is the number of all other errors.

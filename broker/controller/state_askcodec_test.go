@@ -25,7 +25,7 @@ func askExamples() []ask {
 		alterConfigsAsk{ConfigChange{Resource{TopicResource, "t"}, []ConfigOp{{Set, "k", "v"}, {Delete, "l", ""}}, true, false}},
 		registerAsk{Registration{
 			ID: 3, Incarnation: UUID{1}, Directory: UUID{2}, Endpoints: []Endpoint{{"PEER", "a", 9093}, {"PLAINTEXT", "b", 9092}},
-			Rack: "east", Intact: true, PreviousEpoch: 77, Fenced: true,
+			Rack: "east", Intact: true, PreviousEpoch: 77, Fenced: true, Levels: Levels{1, 2},
 		}},
 		changeBrokersAsk{[]BrokerChange{{1, 5, true, false, false}, {2, 6, false, true, true}}},
 		unregisterAsk{4},
@@ -34,6 +34,7 @@ func askExamples() []ask {
 		producerIDsAsk{2},
 		nodeIDAsk{},
 		reassignAsk{[]Reassignment{{"t", 1, []offsets.BrokerID{3, 2}}, {"t", 2, nil}, {"t", 3, []offsets.BrokerID{}}}},
+		raiseFormatAsk{2},
 	}
 }
 

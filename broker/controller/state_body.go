@@ -17,6 +17,9 @@ func (c *formatRecord) encode(dst []byte) []byte { return append(appendInt16(dst
 func (c *formatRecord) decode(r *reader) {
 	c.Level = r.int16()
 	r.noTags()
+	if own := LevelsTo(0); r.err == nil && c.Level > own.Max {
+		r.err = own.check(c.Level) // rather than stumble over what comes after it
+	}
 }
 
 // Bits of the flags byte of broker records.
@@ -59,8 +62,15 @@ func (c *brokerRecord) encode(dst []byte) []byte {
 		dst = appendInt32(dst, e.Port)
 	}
 	dst = appendString(dst, c.Rack)
-	return append(dst, brokerFlags(c.Fenced, c.ShuttingDown, c.Full), 0)
+	dst = append(dst, brokerFlags(c.Fenced, c.ShuttingDown, c.Full))
+	if c.Levels == (Levels{}) {
+		return append(dst, 0)
+	}
+	return appendTag(append(dst, 1), levelsTag, appendInt16(appendInt16(nil, c.Levels.Min), c.Levels.Max))
 }
+
+// levelsTag is a tag of brokerRecord: the format levels the broker knows.
+const levelsTag = 0
 
 func (c *brokerRecord) decode(r *reader) {
 	c.ID, c.Incarnation, c.Directory, c.Epoch = r.brokerID(), r.uuid(), r.uuid(), r.int64()
@@ -69,7 +79,12 @@ func (c *brokerRecord) decode(r *reader) {
 	}
 	c.Rack = r.string()
 	c.Fenced, c.ShuttingDown, c.Full = r.brokerFlags()
-	r.noTags()
+	r.tags(func(tag uint64, r *reader) bool {
+		if tag == levelsTag {
+			c.Levels = Levels{r.int16(), r.int16()}
+		}
+		return tag == levelsTag
+	})
 }
 
 func (c *brokerChangeRecord) encode(dst []byte) []byte {

@@ -30,6 +30,9 @@ func (im *Image) register(s settings, r Registration) (decision, error) {
 	case known && !old.Fenced && old.Directory != r.Directory:
 		return decision{}, fmt.Errorf("%w: %d, with another data directory", ErrDuplicateBroker, r.ID)
 	}
+	if err := r.Levels.check(im.FormatLevel); err != nil {
+		return decision{}, err
+	}
 	intact := r.Intact && known && old.Directory == r.Directory && old.Epoch == r.PreviousEpoch
 	var records []record
 	without := func(of func(offsets.BrokerID) bool) func(offsets.BrokerID) bool {
@@ -52,7 +55,7 @@ func (im *Image) register(s settings, r Registration) (decision, error) {
 		}
 	}
 	b := Broker{
-		ID: r.ID, Incarnation: r.Incarnation, Directory: r.Directory, Rack: r.Rack, Fenced: r.Fenced,
+		ID: r.ID, Incarnation: r.Incarnation, Directory: r.Directory, Rack: r.Rack, Fenced: r.Fenced, Levels: r.Levels,
 		Endpoints: slices.SortedFunc(slices.Values(r.Endpoints), func(a, b Endpoint) int { return cmp.Compare(a.Listener, b.Listener) }),
 	}
 	records = append(records, &brokerRecord{b})
@@ -130,10 +133,10 @@ func (im *Image) takeNodeID() (decision, error) {
 }
 
 // found decides on the first records of a cluster, once.
-func (im *Image) found(clusterID string) (decision, error) {
+func (im *Image) found(clusterID string, level int16) (decision, error) {
 	var records []record
-	if im.FormatLevel < formatLevel {
-		records = append(records, &formatRecord{formatLevel})
+	if im.FormatLevel == 0 {
+		records = append(records, &formatRecord{level})
 	}
 	if im.ClusterID == "" {
 		records = append(records, &clusterRecord{clusterID})

@@ -176,5 +176,14 @@ func decodeImage(src []byte) (*Image, error) {
 	return f.im, nil
 }
 
+// decodeImage reads what encodeImage wrote, of a level that is known.
+func (l Levels) decodeImage(src []byte) (*Image, error) {
+	im, err := decodeImage(src)
+	if err == nil {
+		err = l.check(im.FormatLevel)
+	}
+	return im, err
+}
+
 // Hash is equal on two nodes exactly when their images are.
 func (im *Image) Hash() [sha256.Size]byte { return sha256.Sum256(encodeImage(im)) }

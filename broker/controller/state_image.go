@@ -43,6 +43,7 @@ type Broker struct {
 	Fenced       bool       // leads nothing and joins no ISR
 	ShuttingDown bool       // leads nothing; its place in an ISR is being taken
 	Full         bool       // its disk is full: it leads, and is in sync, only where nobody else can
+	Levels       Levels     // format levels its process knows
 }
 
 // usable tells whether the broker may lead a partition.

@@ -43,6 +43,9 @@ func (im *Image) reassign(s settings, r Reassignment) (decision, error) {
 		return decision{}, refuse(ErrUnknownPartition, "Unable to find partition %s:%d.", r.Topic, r.Partition)
 	}
 	want := r.Replicas
+	if err := im.allows(reassignLevel, "A reassignment"); err != nil && want != nil {
+		return decision{}, err
+	}
 	if want == nil {
 		if !p.Reassigning() {
 			return decision{}, fmt.Errorf("%w: of %s-%d", ErrNoReassignment, r.Topic, r.Partition)
@@ -122,6 +125,9 @@ func (im *Image) raise() (records []record) {
 		if s.usable {
 			usable++
 		}
+	}
+	if !im.writes(reassignLevel) {
+		return nil
 	}
 	factor := min(internalFactor, usable)
 	for _, t := range im.byName.all() {

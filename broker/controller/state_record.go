@@ -4,10 +4,6 @@ import (
 	"sawlog/offsets"
 )
 
-// formatLevel is the newest format.level this build knows: which records,
-// versions and tags may be written.
-const formatLevel = 1
-
 // recordType is the first byte of a record. The numbers are persisted.
 type recordType uint8
 

@@ -72,6 +72,7 @@ type Registration struct {
 	PreviousEpoch int64
 	// Fenced registers the broker without taking it into service.
 	Fenced bool
+	Levels Levels // format levels the broker's process knows
 }
 
 // BrokerChange moves a registered broker in or out of service.

@@ -152,7 +152,7 @@ func (s *sessions) due(now int64, im *Image) (changes []BrokerChange) {
 			c.ShuttingDown = othersInService(im, b.ID)
 		}
 		if alive && x.beat.WantUnfence {
-			c.Full = x.beat.Full
+			c.Full = x.beat.Full && im.writes(fullLevel)
 		}
 		if c != (BrokerChange{b.ID, b.Epoch, b.Fenced, b.ShuttingDown, b.Full}) {
 			changes = append(changes, c)

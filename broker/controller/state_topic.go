@@ -27,6 +27,7 @@ type decision struct {
 type settings struct {
 	defaults map[string]string
 	check    func(r Resource, configs map[string]string) error
+	levels   Levels // format levels this node knows
 }
 
 // CheckTopicName tells whether a name may be a topic's.

@@ -94,7 +94,7 @@ func kafkaError(what string, err *kerr.Error) error {
 	switch err {
 	case kerr.UnknownTopicOrPartition, kerr.UnknownTopicID, kerr.GroupIDNotFound:
 		e.Code = output.NotFound
-	case kerr.TopicAlreadyExists, kerr.NonEmptyGroup, kerr.GroupSubscribedToTopic:
+	case kerr.TopicAlreadyExists, kerr.NonEmptyGroup, kerr.GroupSubscribedToTopic, kerr.InvalidUpdateVersion:
 		e.Code = output.Conflict
 	case kerr.InvalidTopicException, kerr.InvalidPartitions, kerr.InvalidReplicationFactor, kerr.InvalidConfig,
 		kerr.InvalidRequest, kerr.InvalidReplicaAssignment, kerr.PolicyViolation, kerr.InvalidGroupID:

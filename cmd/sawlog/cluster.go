@@ -18,7 +18,7 @@ func (a *app) clusters() *cobra.Command {
 		Use: "cluster", Short: "Show a cluster, move its partitions and their leaders",
 		Example: "  sawlog cluster status\n  sawlog cluster drain 3 --dry-run",
 	}
-	c.AddCommand(a.clusterStatus(), a.clusterBrokers(), a.clusterDrain(), a.clusterMove(), a.clusterElect(), a.clusterForget(), a.clusterKey())
+	c.AddCommand(a.clusterStatus(), a.clusterBrokers(), a.clusterDrain(), a.clusterMove(), a.clusterElect(), a.clusterForget(), a.clusterUpgrade(), a.clusterKey())
 	return c
 }
 
