@@ -174,3 +174,24 @@ func TestFullDisk(t *testing.T) {
 		t.Fatal("it isn't back")
 	}
 }
+
+// TestFullNeedsItsLevel: that a disk is full is not written while nodes may be
+// there that couldn't read it, and is as soon as the level is raised.
+func TestFullNeedsItsLevel(t *testing.T) {
+	w := newSessionWorld(t, 2)
+	full := Beat{Broker: 1, WantUnfence: true, Full: true}
+	if b, _ := w.image.Broker(1); b != nil {
+		full.Epoch = b.Epoch
+	}
+	w.image.FormatLevel = oldestLevel
+	if _, err := w.s.beat(w.now, full, w.image); err != nil {
+		t.Fatal(err)
+	}
+	if changes := w.look(); len(changes) != 0 {
+		t.Errorf("at level %d: %+v", oldestLevel, changes)
+	}
+	w.image.FormatLevel = fullLevel
+	if changes := w.look(); len(changes) != 1 || !changes[0].Full {
+		t.Errorf("at level %d: %+v", fullLevel, changes)
+	}
+}
