@@ -30,7 +30,7 @@ func TestKgoCluster(t *testing.T) {
 }
 
 // TestKgoClusterRestarts runs it while one broker after the other is stopped or
-// killed, every few seconds: no test has to be left out for that.
+// killed, round after round: no test has to be left out for that.
 func TestKgoClusterRestarts(t *testing.T) {
 	path, dir := goTests(t, kgoPackage)
 	excluded := readList(t, kgoList)
@@ -41,8 +41,8 @@ func TestKgoClusterRestarts(t *testing.T) {
 	stops, kills := r.end()
 	judge(t, "kgo on three brokers that are restarted", results, without(excluded, "fails"))
 	t.Logf("%d stops and %d kills meanwhile", stops, kills)
-	if stops+kills < 3 {
-		t.Errorf("only %d brokers were restarted before it was through", stops+kills)
+	if stops+kills < 6 {
+		t.Errorf("only %d times was a broker restarted before it was through", stops+kills)
 	}
 }
 
@@ -62,8 +62,13 @@ func without(list map[string]exclusion, how string) map[string]exclusion {
 	return left
 }
 
-// rollPause is how long all is well between two restarts.
-const rollPause = 3 * time.Second
+// A round restarts each broker once. Between rounds the groups come to rest: a
+// member that leaves shortly before a restart is missed for its session timeout,
+// and kgo gives up on a join that is cut off late (see restartBurst).
+const (
+	rollBegin = 3 * time.Second
+	rollPause = 22 * time.Second
+)
 
 // roll is brokers being restarted in turn.
 type roll struct {
@@ -72,17 +77,21 @@ type roll struct {
 	stops, kills int
 }
 
-// rolling restarts one broker after the other as an operator does, the next once
-// all replicas are in sync again; every fourth is killed.
+// rolling restarts one broker after the other in rounds, as an operator does: the
+// next once all replicas are in sync again. Every fourth is killed.
 func rolling(t *testing.T, c *peer.Cluster) *roll {
 	r := &roll{stop: make(chan struct{}), ended: make(chan struct{})}
 	go func() {
 		defer close(r.ended)
-		for i := 0; ; i++ {
+		for i, pause := 0, rollBegin; ; i++ {
 			select {
 			case <-r.stop:
 				return
-			case <-time.After(rollPause): // clients act
+			case <-time.After(pause): // clients act
+			}
+			pause = 0
+			if (i+1)%len(c.Nodes) == 0 {
+				pause = rollPause
 			}
 			if err := c.InSync(time.Minute); err != nil {
 				t.Error(err)
