@@ -18,7 +18,7 @@ import (
 )
 
 // stormLimit is how long a client may take to be through with what is there.
-const stormLimit = 2 * time.Minute
+const stormLimit = 3 * time.Minute
 
 // storm is one family at work: a producer, members of a group, and somebody who
 // asks where the group stands.
