@@ -55,6 +55,7 @@ type Broker struct {
 	leaving     *leaving
 	complete    atomic.Bool // all replicas here have been in sync once
 	contact     contact
+	throttles   throttles
 	beating     context.Context // ends when heartbeats do
 	stopBeating context.CancelFunc
 

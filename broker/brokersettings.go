@@ -41,12 +41,11 @@ var startSettings = [...]startSetting{
 }
 
 // throttleSettings are settings of brokers that Kafka's tools set and unset
-// around a reassignment; they are kept and told, and without effect, since
-// replicas are not moved.
+// around a reassignment.
 var throttleSettings = [...]setting{
-	{"follower.replication.throttled.rate", kmsg.ConfigTypeLong, maxLong, "follower.replication.throttled.rate", intIn(0, math.MaxInt64), "Kept for Kafka's tools; without effect here: replicas are not moved."},
-	{"leader.replication.throttled.rate", kmsg.ConfigTypeLong, maxLong, "leader.replication.throttled.rate", intIn(0, math.MaxInt64), "Kept for Kafka's tools; without effect here: replicas are not moved."},
-	{"replica.alter.log.dirs.io.max.bytes.per.second", kmsg.ConfigTypeLong, maxLong, "replica.alter.log.dirs.io.max.bytes.per.second", intIn(0, math.MaxInt64), "Kept for Kafka's tools; without effect here: replicas are not moved."},
+	{"follower.replication.throttled.rate", kmsg.ConfigTypeLong, maxLong, "follower.replication.throttled.rate", intIn(0, math.MaxInt64), "Bytes that replicas which aren't in sync take in in a second at most, of those in follower.replication.throttled.replicas."},
+	{"leader.replication.throttled.rate", kmsg.ConfigTypeLong, maxLong, "leader.replication.throttled.rate", intIn(0, math.MaxInt64), "Bytes that replicas which aren't in sync are sent in a second at most, of those in leader.replication.throttled.replicas."},
+	{"replica.alter.log.dirs.io.max.bytes.per.second", kmsg.ConfigTypeLong, maxLong, "replica.alter.log.dirs.io.max.bytes.per.second", intIn(0, math.MaxInt64), "Kept for Kafka's tools; without effect here: there is one data directory."},
 }
 
 func findStartSetting(name string) (*startSetting, bool) {

@@ -39,6 +39,7 @@ type house struct {
 	t      testing.TB
 	rooms  map[offsets.BrokerID]*room
 	config log.Config
+	slow   topicConfig // its lists of throttled replicas count
 	mu     sync.Mutex
 	image  uint64
 	topic  controller.Topic
@@ -230,7 +231,9 @@ func (h *house) tell(id offsets.BrokerID) {
 	r.topics.changing.Lock()
 	defer r.topics.changing.Unlock()
 	before := r.topics.id(meta.ID)
-	t := &topic{meta: &meta, config: topicConfig{minISR: h.minISR, log: h.config}, partitions: make([]*replica.Partition, len(meta.Partitions))}
+	config := h.slow
+	config.minISR, config.log = h.minISR, h.config
+	t := &topic{meta: &meta, config: config, partitions: make([]*replica.Partition, len(meta.Partitions))}
 	for i := range meta.Partitions {
 		if before != nil {
 			t.partitions[i] = before.partitions[i]
@@ -244,6 +247,7 @@ func (h *house) tell(id offsets.BrokerID) {
 		t.partitions[i] = replica.New(id, l, nil)
 		t.partitions[i].OnISR(r.wantISR)
 	}
+	r.throttle(t)
 	r.adopt([]*topic{t}, r.newEpochs(nil, nil, t), image)
 }
 
@@ -615,9 +619,16 @@ func TestReadersMayAskANearerReplica(t *testing.T) {
 			want error
 			out  bool
 		}{
-			{0, none, true, nil, false}, {1, none, true, nil, false}, {1, epoch, true, nil, false}, {0, none, false, replica.ErrNotLeader, false},
-			{2, none, true, replica.ErrOffsetNotAvailable, false}, {2, epoch, true, replica.ErrOffsetNotAvailable, false},
-			{2, epoch + 1, true, replica.ErrOffsetNotAvailable, false}, {3, none, true, nil, true}, {3, epoch, true, nil, true}, {3, epoch + 1, true, nil, true},
+			{0, none, true, nil, false},
+			{1, none, true, nil, false},
+			{1, epoch, true, nil, false},
+			{0, none, false, replica.ErrNotLeader, false},
+			{2, none, true, replica.ErrOffsetNotAvailable, false},
+			{2, epoch, true, replica.ErrOffsetNotAvailable, false},
+			{2, epoch + 1, true, replica.ErrOffsetNotAvailable, false},
+			{3, none, true, nil, true},
+			{3, epoch, true, nil, true},
+			{3, epoch + 1, true, nil, true},
 		} {
 			r, err := p.Read(replica.Ask{At: c.at, MaxBytes: 1 << 20, Epoch: none, LastEpoch: c.last, Any: c.any})
 			if errors.As(err, &out) != c.out || !c.out && !errors.Is(err, c.want) || err == nil && (r.Bytes > 0) != (c.at == 0) || r.Diverging != nil {

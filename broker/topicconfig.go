@@ -23,6 +23,8 @@ type topicConfig struct {
 	level                int
 	held                 map[int32]int64 // lowest offset that a load job still needs
 	holdBytes, holdMilli int64
+
+	slowLeading, slowFollowing throttled // replicas that may be held up
 }
 
 // layers are where the value of a configuration may come from, strongest first.
@@ -101,6 +103,9 @@ func (l layers) resolve() topicConfig {
 		minISR:    int(number("min.insync.replicas")),
 		holdBytes: number("retention.hold.max.bytes"),
 		holdMilli: number("retention.hold.max.ms"),
+
+		slowLeading:   parseThrottled(text(leaderReplicasKey)),
+		slowFollowing: parseThrottled(text(followerReplicasKey)),
 	}
 	c.log = log.DefaultConfig()
 	c.log.SegmentBytes = number("segment.bytes")

@@ -111,6 +111,9 @@ func (b *Broker) onChange(old, now *controller.Image) {
 		}
 	}
 	everywhere := !sameConfigs(old.BrokerConfig, now.BrokerConfig) || !sameConfigs(old.BrokerConfigs(b.nodeID), now.BrokerConfigs(b.nodeID))
+	if everywhere {
+		b.setRates(now)
+	}
 	var led []quiet
 	var changed []*topic
 	elected := 0
@@ -250,6 +253,7 @@ func (b *Broker) makeTopic(meta *controller.Topic, now *controller.Image) (*topi
 		t.partitions[i] = replica.New(b.nodeID, l, b.advanced(meta, p.Index))
 		t.partitions[i].OnISR(b.wantISR)
 	}
+	b.throttle(t)
 	return t, b.leave(before, t)
 }
 

@@ -188,7 +188,9 @@ func (f *fetcher) look(c *line) (wait <-chan time.Time, more bool, err error) {
 	return wait, len(f.parts) > 0, err
 }
 
-// listen takes answers in, and asks on, until the connection breaks.
+// listen takes answers in, and asks on, until the connection breaks. A request
+// behind another it leaves to look: the leader may be writing an answer, and takes
+// no request before that is read, which is done here.
 func (f *fetcher) listen(c *line) error {
 	for {
 		frame, err := c.next()
@@ -198,10 +200,10 @@ func (f *fetcher) listen(c *line) error {
 		f.lock()
 		resting := len(f.resting)
 		err = f.answer(c, frame)
-		if err == nil {
-			err = f.ask(c)
+		if err == nil && len(c.sent) == 0 && f.due(c) {
+			err = f.send(c)
 		}
-		if len(f.resting) > resting || len(f.parts) == 0 {
+		if f.due(c) || len(f.resting) > resting || len(f.parts) == 0 {
 			f.notify()
 		}
 		f.unlock()
@@ -410,6 +412,9 @@ func (f *fetcher) wakeRested() {
 		case p.dropped || p.until.IsZero():
 		case now.Before(p.until):
 			kept = append(kept, p)
+		case p.partition.rests() > 0:
+			p.until = now.Add(p.partition.rests())
+			kept = append(kept, p)
 		default:
 			p.until = time.Time{}
 			f.mark(p)
@@ -460,6 +465,15 @@ func (f *fetcher) took(t *toldPart, request int64) {
 			"partition", p.partition.log.TopicPartition().String(), "end", int64(p.partition.log.End()))
 	}
 	f.went(p, err)
+	if err != nil || p.dropped || len(t.records) == 0 {
+		return
+	}
+	if slow := p.partition.slowed(); slow != nil {
+		slow.moved(len(t.records))
+	}
+	if wait := p.partition.rests(); wait > 0 {
+		f.pause(p, wait)
+	}
 }
 
 // went goes on after an answer was taken in, or could not be.

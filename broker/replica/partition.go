@@ -46,7 +46,9 @@ type Partition struct {
 	followers []Waiter             // for the log's end
 	advanced  func(offsets.Offset) // told every new high watermark; may be nil
 	wanted    func(*Partition)     // told when its ISR may have to change; may be nil
-	pending   bool                 // it is in the Keeper's list; under the Keeper's mu
+	// What holds it up while it, or who follows it, isn't in sync; nil = nothing.
+	slowLeading, slowFollowing *Throttle
+	pending                    bool // it is in the Keeper's list; under the Keeper's mu
 }
 
 // New makes the replica of a log. advanced, when not nil, is told the high

@@ -96,6 +96,7 @@ func (p *Partition) Serve(f Fetch, maxBytes int, minOne bool) (Read, error) {
 	diverging, err := p.state.Serve(f, leaderEpochs{p})
 	member := slices.Contains(p.state.assigned.ISR, f.Follower)
 	end := p.state.logEnd
+	slow := p.slowLeading
 	r := Read{Diverging: diverging}
 	bytes := int64(unknown)
 	if p.state.followed {
@@ -111,11 +112,24 @@ func (p *Partition) Serve(f Fetch, maxBytes int, minOne bool) (Read, error) {
 	if f.At == end {
 		return r, nil
 	}
+	if member {
+		slow = nil
+	}
+	if slow != nil {
+		room := slow.room()
+		if room == 0 {
+			return r, nil // it asks again
+		}
+		maxBytes = int(min(int64(maxBytes), room))
+	}
 	got, err := p.log.Read(f.At, maxBytes, end, minOne)
 	if err != nil {
 		return r, err
 	}
 	r.Regions, r.Bytes = got.Regions, got.Bytes
+	if slow != nil {
+		slow.moved(r.Bytes)
+	}
 	return r, nil
 }
 
