@@ -125,13 +125,13 @@ func (c *Controller) turn(batch []*proposal) {
 	}
 }
 
-// turn is the entry being filled, and those before it that are on their way.
+// turn is the entry being filled, and those before it.
 type turn struct {
 	c         *Controller
 	term      uint64
 	entry     entry
 	image     *Image // as it will be with the entry
-	underway  []raft.ApplyFuture
+	ready     [][]byte // entries before it, which go into the log together
 	committed bool
 }
 
@@ -251,29 +251,33 @@ func (t *turn) put(encoded [][]byte) (n int) {
 	return n
 }
 
-// commit sends the entry on its way into the log and begins the next one on what
-// it leads to: a change of thousands of partitions takes several entries and is
-// not to wait for a round through the disks of all nodes for each. Should one be
+// commit makes the entry ready for the log and begins the next one on what it
+// leads to: a change of thousands of partitions takes several entries and is not
+// to wait for a round through the disks of all nodes for each. Should one be
 // lost, those after it are dropped, as they don't follow the image any more.
 func (t *turn) commit() error {
 	if len(t.entry.records) == 0 {
 		return nil
 	}
-	t.underway = append(t.underway, t.c.raft.Apply(t.entry.encode(), 0))
+	t.ready = append(t.ready, t.entry.encode())
 	if hashed(t.entry.Sequence + 1) {
 		return t.await() // only of the image itself there is a hash
 	}
 	return t.follow(t.image)
 }
 
-// await returns when what is on its way is applied, and begins anew on that.
-// When a part of it was applied and the rest wasn't, nobody may be told that
-// nothing was done.
+// await puts what is ready into the log, returns when it is applied, and begins
+// anew on that. When a part of it was applied and the rest wasn't, nobody may be
+// told that nothing was done.
 func (t *turn) await() error {
-	if len(t.underway) == 0 {
+	if len(t.ready) == 0 {
 		return nil
 	}
-	for _, future := range t.underway {
+	underway := make([]raft.ApplyFuture, len(t.ready))
+	for i, data := range t.ready {
+		underway[i] = t.c.raft.Apply(data, 0)
+	}
+	for _, future := range underway {
 		err := future.Error()
 		if err != nil {
 			err = raftError(err)
@@ -290,7 +294,7 @@ func (t *turn) await() error {
 		}
 		t.committed = true
 	}
-	t.underway = nil
+	t.ready = nil
 	return t.begin()
 }
 
