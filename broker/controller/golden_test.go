@@ -165,7 +165,7 @@ func TestUnknownIsRefused(t *testing.T) {
 		"tags unordered": append(slices.Clone(change[:len(change)-1]), 2, 4, 1, 1, 0, 4, 0, 0, 0, 1),
 		"tag twice":      append(slices.Clone(change[:len(change)-1]), 2, 4, 1, 1, 4, 1, 1),
 		"tag too long":   append(slices.Clone(change[:len(change)-1]), 1, 4, 2, 1, 1),
-		"flags":          {byte(brokerChangeType), 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 1, 4, 0},
+		"flags":          {byte(brokerChangeType), 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 1, 8, 0},
 		"boolean":        append(append(append([]byte{byte(topicType), 0, 2, 'a'}, make([]byte, 16)...), 2), 0),
 		"null string":    {byte(clusterType), 0, 0, 0},
 		"long varint":    {byte(clusterType), 0, 0x82, 0x00, 'c', 0},
