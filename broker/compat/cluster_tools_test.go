@@ -27,7 +27,7 @@ func TestJavaClusterToolsOnKafka(t *testing.T) {
 
 // clusterScripts are in the order they are played in: the last takes a broker out
 // of the cluster.
-var clusterScripts = []string{"topics", "reassign", "elect", "quorum"}
+var clusterScripts = []string{"topics", "reassign", "throttle", "elect", "quorum"}
 
 func playClusterScripts(t *testing.T, c *peer.Cluster) {
 	files, err := filepath.Glob("testdata/java-tools/cluster/*.tools")
