@@ -65,8 +65,10 @@ var kinds = []kind{
 	{"isolate", anyone, time.Second, 8 * time.Second, "network", (*mischief).isolate},
 	{"isolate outward", anyone, time.Second, 8 * time.Second, "network", (*mischief).isolate},
 	{"isolate inward", anyone, time.Second, 8 * time.Second, "network", (*mischief).isolate},
+	{"isolate all", all, time.Second, 4 * time.Second, "network", (*mischief).isolate},
 	{"cut a pair", anyone, time.Second, 6 * time.Second, "network", (*mischief).isolate},
 	{"disk full", anyone, 2 * time.Second, 6 * time.Second, "volumes", (*mischief).fillDisk},
+	{"disk full all", all, 2 * time.Second, 4 * time.Second, "volumes", (*mischief).fillDisk},
 	{"disk stalls", anyone, 300 * time.Millisecond, 4 * time.Second, "volumes", (*mischief).freezeDisk},
 	{"slow disk", anyone, 2 * time.Second, 6 * time.Second, "", (*mischief).slowDisk},
 	{"power cut", anyone, 0, 3 * time.Second, "volumes", (*mischief).cutPower},
@@ -305,25 +307,27 @@ func (n *node) ready() error {
 	return nil
 }
 
-// isolate cuts a node off the others: both ways, outward, inward, or both ways
-// from one other only. Clients reach it all the while.
+// isolate cuts a node off the others, or each from each: both ways, outward,
+// inward, or both ways from one other only. Clients reach it all the while.
 func (m *mischief) isolate(s step, f *fault) error {
-	n := m.victims(s, f)[0]
-	others := slices.DeleteFunc(slices.Clone(m.c.nodes), func(o *node) bool { return o == n || o.left })
-	if s.kind == "cut a pair" {
-		o := others[s.pick%uint64(len(others))]
-		others = []*node{o}
-		f.Nodes = append(f.Nodes, o.id)
-	}
-	for _, o := range others {
-		if s.kind != "isolate inward" {
-			if err := m.c.net.cut(int(n.id), int(o.id)); err != nil {
-				return err
-			}
+	victims := m.victims(s, f)
+	for _, n := range victims {
+		others := slices.DeleteFunc(slices.Clone(m.c.nodes), func(o *node) bool { return o == n || o.left })
+		if s.kind == "cut a pair" {
+			o := others[s.pick%uint64(len(others))]
+			others = []*node{o}
+			f.Nodes = append(f.Nodes, o.id)
 		}
-		if s.kind != "isolate outward" {
-			if err := m.c.net.cut(int(o.id), int(n.id)); err != nil {
-				return err
+		for _, o := range others {
+			if s.kind != "isolate inward" {
+				if err := m.c.net.cut(int(n.id), int(o.id)); err != nil {
+					return err
+				}
+			}
+			if s.kind != "isolate outward" && len(victims) == 1 { // else the other's turn comes
+				if err := m.c.net.cut(int(o.id), int(n.id)); err != nil {
+					return err
+				}
 			}
 		}
 	}
@@ -332,10 +336,16 @@ func (m *mischief) isolate(s step, f *fault) error {
 }
 
 func (m *mischief) fillDisk(s step, f *fault) error {
-	n := m.victims(s, f)[0]
-	err := n.volume.fill()
+	victims := m.victims(s, f)
+	var errs []error
+	for _, n := range victims {
+		errs = append(errs, n.volume.fill())
+	}
 	time.Sleep(s.hold)
-	return errors.Join(err, n.volume.clear())
+	for _, n := range victims {
+		errs = append(errs, n.volume.clear())
+	}
+	return errors.Join(errs...)
 }
 
 func (m *mischief) freezeDisk(s step, f *fault) error {

@@ -71,6 +71,7 @@ type line struct {
 	Also    string `json:"also,omitempty"`  // clients beside kgo
 	Ops     int    `json:"ops"`             // records sent and read, offsets committed and fetched
 	Acked   int    `json:"acked"`
+	Stale   int    `json:"stale,omitempty"` // answers that a group stands where it stood before
 	Rows    int    `json:"rows"`
 	HealMS  int64  `json:"heal_ms"`
 	// For each fault how long a partition took no writes from then on.
@@ -80,7 +81,7 @@ type line struct {
 
 func (r *result) line() line {
 	l := line{
-		Seed: r.Seed, Version: r.Version, Nodes: r.Nodes, Lacks: len(r.Lacks), Also: strings.Join(r.Also, ","), Acked: r.Ops.Acked, Rows: r.Ops.Rows,
+		Seed: r.Seed, Version: r.Version, Nodes: r.Nodes, Lacks: len(r.Lacks), Also: strings.Join(r.Also, ","), Acked: r.Ops.Acked, Stale: r.Ops.Stale, Rows: r.Ops.Rows,
 		Ops: r.Ops.Sent + r.Ops.Read + r.Ops.Commits + r.Ops.Fetched, HealMS: r.HealMS, Out: map[string][]int64{},
 	}
 	for _, f := range r.Faults {
@@ -148,7 +149,7 @@ func (r *result) keep(dir string, h *history) error {
 // summary says what runs have shown.
 func summary(all []line) string {
 	var b strings.Builder
-	failed, joined, ops, acked, rows := 0, 0, 0, 0, 0
+	failed, joined, ops, acked, stale, rows := 0, 0, 0, 0, 0, 0
 	broken, faults := map[string][]uint64{}, map[string][]int64{}
 	var heals []int64
 	for _, l := range all {
@@ -165,13 +166,13 @@ func summary(all []line) string {
 			faults[kind] = append(faults[kind], out...)
 		}
 		heals = append(heals, l.HealMS)
-		ops, acked, rows = ops+l.Ops, acked+l.Acked, rows+l.Rows
+		ops, acked, stale, rows = ops+l.Ops, acked+l.Acked, stale+l.Stale, rows+l.Rows
 	}
 	_, _ = fmt.Fprintf(&b, "%d runs, %d with a violation", len(all), failed)
 	if failed == 0 && len(all) > 0 {
 		_, _ = fmt.Fprintf(&b, "; at 95 %% confidence fewer than %.1f %% of runs have one", min(100, 300/float64(len(all))))
 	}
-	_, _ = fmt.Fprintf(&b, "\noperations %d, records acknowledged %d, Parquet rows %d; Java and librdkafka clients in %d runs\n", ops, acked, rows, joined)
+	_, _ = fmt.Fprintf(&b, "\noperations %d, records acknowledged %d, Parquet rows %d; Java and librdkafka clients in %d runs; stale offsets told %d times\n", ops, acked, rows, joined, stale)
 	for _, c := range []string{"acknowledged lost", "doubled", "reordered"} {
 		_, _ = fmt.Fprintf(&b, "%s: %d runs\n", c, len(broken[c]))
 	}
