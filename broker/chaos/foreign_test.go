@@ -36,8 +36,10 @@ type foreigner struct {
 	// records as KEY:SEQUENCE and answers for all of them by how it ends.
 	produce, consume func(t testing.TB, brokers string) *exec.Cmd
 	fed              bool
+	excuse           string // a complaint after which its group member may end as it likes
 
 	h        *history
+	log      string
 	producer *speaker
 	consumer *speaker
 	input    io.Closer
@@ -71,7 +73,10 @@ func foreigners() []*foreigner {
 			},
 		},
 		{
-			name: "librdkafka", tools: []string{"kcat"}, fed: true, // -E: it goes on when its last connection ends
+			// Told that another broker coordinates its group now, it never asks again
+			// where the group stands (its issue 5586).
+			name: "librdkafka", tools: []string{"kcat"}, fed: true, excuse: "Failed to fetch committed offsets",
+			// -E: it goes on when its last connection ends.
 			produce: func(_ testing.TB, brokers string) *exec.Cmd {
 				return exec.Command("kcat", "-b", brokers, "-q", "-E", "-P", "-t", "librdkafka", "-K", ":", "-X", "enable.idempotence=true", "-X", "linger.ms=1")
 			},
@@ -96,17 +101,18 @@ func (f *foreigner) lacks() error {
 // begin starts both processes; what they complain of goes to a log in dir.
 func (f *foreigner) begin(t testing.TB, h *history, dir string, seeds []string) error {
 	f.h, f.stop = h, make(chan struct{})
-	brokers, log := strings.Join(seeds, ","), filepath.Join(dir, f.name+".log")
+	brokers := strings.Join(seeds, ",")
+	f.log = filepath.Join(dir, f.name+".log")
 	cmd := f.produce(t, brokers)
 	input, err := cmd.StdinPipe()
 	if err != nil {
 		return err
 	}
 	f.input = input
-	if f.producer, err = f.speak(t, cmd, log); err != nil {
+	if f.producer, err = f.speak(t, cmd); err != nil {
 		return err
 	}
-	if f.consumer, err = f.speak(t, f.consume(t, brokers), log); err != nil {
+	if f.consumer, err = f.speak(t, f.consume(t, brokers)); err != nil {
 		return err
 	}
 	if f.fed {
@@ -116,8 +122,8 @@ func (f *foreigner) begin(t testing.TB, h *history, dir string, seeds []string) 
 }
 
 // speak starts a process and listens to it. It dies with the test.
-func (f *foreigner) speak(t testing.TB, cmd *exec.Cmd, logFile string) (*speaker, error) {
-	log, err := os.OpenFile(logFile, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+func (f *foreigner) speak(t testing.TB, cmd *exec.Cmd) (*speaker, error) {
+	log, err := os.OpenFile(f.log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
 		return nil, err
 	}
@@ -222,10 +228,15 @@ func (f *foreigner) end(limit time.Duration) error {
 	_ = f.consumer.Process.Signal(syscall.SIGTERM) // one that is gone shows in how it ended
 	f.consumer.heard.Wait()
 	// A JVM that ends by a signal says so.
-	if ended := f.consumer.Wait(); ended != nil && f.consumer.ProcessState.ExitCode() != 128+int(syscall.SIGTERM) {
-		err = errors.Join(err, fmt.Errorf("the group member of %s: %w", f.name, ended))
+	ended := f.consumer.Wait()
+	if ended == nil || f.consumer.ProcessState.ExitCode() == 128+int(syscall.SIGTERM) {
+		return err
 	}
-	return err
+	said, readErr := os.ReadFile(f.log)
+	if f.excuse != "" && readErr == nil && strings.Contains(string(said), f.excuse) {
+		return err
+	}
+	return errors.Join(err, fmt.Errorf("the group member of %s: %w: %s", f.name, ended, tail(f.log)))
 }
 
 // valueOf reads what a record says, by whose topic it is in.

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -48,7 +49,7 @@ func (n *node) start() error {
 	if err != nil {
 		return err
 	}
-	_, _ = fmt.Fprintf(f, "==== life %d of node %d, %s\n", n.lives, n.id, time.Now().UTC().Format(time.RFC3339Nano)) // for the reader of the log only
+	_, _ = fmt.Fprintf(f, lifeBegins+"%d of node %d, %s\n", n.lives, n.id, time.Now().UTC().Format(time.RFC3339Nano)) // for the reader of the log only
 	_ = f.Close()
 	n.process, err = launch(n.world, n.argv, n.logFile())
 	n.paused = false
@@ -71,7 +72,8 @@ func (n *node) kill() {
 	}
 }
 
-// stop ends the process with SIGTERM.
+// stop ends the process with SIGTERM. One that has said nothing yet in this life
+// may not have got so far as to hear signals, and simply dies.
 func (n *node) stop(limit time.Duration) error {
 	n.mu.Lock()
 	p := n.process
@@ -79,11 +81,19 @@ func (n *node) stop(limit time.Duration) error {
 	if p == nil {
 		return nil
 	}
-	if err := p.Stop(limit); err != nil {
+	err := p.Stop(limit)
+	said := tail(n.logFile())
+	if i := strings.LastIndex(said, lifeBegins); err != nil && i >= 0 && strings.Count(said[i:], "\n") == 1 {
+		return nil
+	}
+	if err != nil {
 		return fmt.Errorf("node %d: %w", n.id, err)
 	}
 	return nil
 }
+
+// lifeBegins is what the line begins with that start writes to a node's log.
+const lifeBegins = "==== life "
 
 // pause stops the process where it is, resume lets it go on.
 func (n *node) pause() error  { return n.signal(syscall.SIGSTOP, true) }
