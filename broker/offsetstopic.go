@@ -156,15 +156,11 @@ func (b *Broker) appendInternal(ctx context.Context, p *replica.Partition, batch
 // awaitCommit waits until an append is committed.
 func (b *Broker) awaitCommit(ctx context.Context, p *replica.Partition, t replica.Ticket) error {
 	w := make(wakeChan, 1)
-	for first := true; ; first = false {
-		seen := p.View().Version
-		done, err := p.Committed(t)
-		if done || err != nil {
+	p.Await(w, t)
+	defer p.Unawait(w, t)
+	for {
+		if done, err := p.Committed(t); done || err != nil {
 			return err
-		}
-		if first {
-			p.Watch(w, seen)
-			defer p.Unwatch(w)
 		}
 		select {
 		case <-w:

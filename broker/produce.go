@@ -255,58 +255,67 @@ func (st *produceState) reply() {
 // park waits for the records to be committed.
 func (st *produceState) park() {
 	st.keepNames()
-	for i := range st.topics {
-		for j := range st.topics[i].parts {
-			if part := &st.topics[i].parts[j]; part.waits {
-				// Any change since the append wakes at once: version 0 is old.
-				part.replica.Watch(st, 0)
-			}
-		}
-	}
+	waiting := int32(0)
+	st.each(func(*producedPartition) { waiting++ })
+	st.undecided.Store(waiting)
+	st.each(func(part *producedPartition) { part.replica.Await(st, part.ticket) })
 	st.exchange.Park(time.Now().Add(time.Duration(st.timeout)*time.Millisecond), st)
 }
 
-// Wake is the replica's.
-func (st *produceState) Wake(int64) { st.exchange.Wake() }
+// each calls f for the partitions that are waited for.
+func (st *produceState) each(f func(*producedPartition)) {
+	for i := range st.topics {
+		for j := range st.topics[i].parts {
+			if part := &st.topics[i].parts[j]; part.waits {
+				f(part)
+			}
+		}
+	}
+}
+
+// Wake is the replicas'. A request is looked at when the last of its partitions
+// is committed, not for each.
+func (st *produceState) Wake(bytes int64) {
+	if bytes < 0 || st.undecided.Add(-1) <= 0 {
+		st.exchange.Wake()
+	}
+}
 
 // Resume replies when all partitions are decided, or the time is over.
 func (st *produceState) Resume(expired bool) {
 	waits := false
-	for i := range st.topics {
-		for j := range st.topics[i].parts {
-			part := &st.topics[i].parts[j]
-			if !part.waits {
-				continue
-			}
-			done, err := part.replica.Committed(part.ticket)
-			if !done && err == nil && expired {
-				err = kerr.RequestTimedOut
-			}
-			switch {
-			case err != nil:
-				part.replica.Unwatch(st)
-				st.refuse(part, err)
-			case done:
-				part.replica.Unwatch(st)
-				part.waits = false
-			default:
-				waits = true
-			}
+	st.each(func(part *producedPartition) {
+		done, err := part.replica.Committed(part.ticket)
+		if !done && err == nil && expired {
+			err = kerr.RequestTimedOut
 		}
-	}
-	if !waits {
+		if !done && err == nil {
+			waits = true
+			return
+		}
+		st.forgo(part)
+		part.waits = false
+		if err != nil {
+			st.refuse(part, err)
+		}
+	})
+	switch {
+	case !waits:
 		st.reply()
+	case st.undecided.Load() <= 0: // the last one was decided meanwhile
+		st.exchange.Wake()
+	}
+}
+
+// forgo ends the wait for a partition.
+func (st *produceState) forgo(part *producedPartition) {
+	if part.replica.Unawait(st, part.ticket) {
+		st.undecided.Add(-1)
 	}
 }
 
 // Drop stops waiting.
 func (st *produceState) Drop() {
-	for i := range st.topics {
-		for j := range st.topics[i].parts {
-			if part := &st.topics[i].parts[j]; part.waits {
-				part.replica.Unwatch(st)
-			}
-		}
-	}
+	st.each(st.forgo)
 	st.free()
 }

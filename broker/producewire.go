@@ -1,6 +1,8 @@
 package broker
 
 import (
+	"sync/atomic"
+
 	"github.com/twmb/franz-go/pkg/kbin"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -26,6 +28,7 @@ type produceState struct {
 	timeout       int32
 	transactional bool
 	topics        []producedTopic
+	undecided     atomic.Int32 // of the partitions that are waited for
 }
 
 type producedTopic struct {

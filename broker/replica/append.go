@@ -74,13 +74,3 @@ func (p *Partition) admit(a Append) (View, error) {
 	}
 	return v, nil
 }
-
-// Committed tells whether an append is safe, or why it will not be known to be.
-func (p *Partition) Committed(t Ticket) (bool, error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.gone != nil {
-		return false, p.gone
-	}
-	return p.state.Committed(t.Epoch, t.End)
-}

@@ -44,6 +44,7 @@ type Partition struct {
 	gone      error                // why the replica is no more: ErrGone or ErrNotLeader; nil while it is
 	waiters   []Waiter             // for what may be read
 	followers []Waiter             // for the log's end
+	commits   []commit             // appends that are not decided yet
 	advanced  func(offsets.Offset) // told every new high watermark; may be nil
 	wanted    func(*Partition)     // told when its ISR may have to change; may be nil
 	// What holds it up while it, or who follows it, isn't in sync; nil = nothing.
@@ -176,6 +177,7 @@ func (p *Partition) tell(bytes int64, before, end offsets.Offset) View {
 		for _, w := range p.waiters {
 			w.Wake(max(bytes, unknown))
 		}
+		p.decide(bytes == all)
 	}
 	if moved || grown || bytes == all {
 		if !grown {

@@ -2,6 +2,7 @@ package replica
 
 import (
 	"errors"
+	"slices"
 	"testing"
 
 	"sawlog/broker/log"
@@ -193,6 +194,55 @@ func TestWaitersAreWoken(t *testing.T) {
 	p.Trimmed()
 	if len(c.bytes) != 2 || c.bytes[1] != -1 || len(late.bytes) != 2 {
 		t.Errorf("a log start that moved: %v; who left heard %v", c.bytes, late.bytes)
+	}
+}
+
+// Who waits for an append is woken when it is committed, once, and not for what
+// others append; and each time something happened that may end the wait.
+func TestAppendsAreAwaited(t *testing.T) {
+	p := replicaOne(t)
+	p.Assign(assignment(1, 1, 1, 2, 1, 2))
+	var tickets [3]Ticket
+	var w [3]counter
+	for i := range tickets {
+		var err error
+		if _, tickets[i], err = p.Append(oneRecord(t), Append{Epoch: offsets.NoEpoch}); err != nil {
+			t.Fatal(err)
+		}
+		p.Await(&w[i], tickets[i])
+	}
+	expect := func(what string, want ...[]int64) {
+		t.Helper()
+		for i := range w {
+			if !slices.Equal(w[i].bytes, want[i]) {
+				t.Errorf("%s: append %d heard %v, want %v", what, i, w[i].bytes, want[i])
+			}
+		}
+	}
+	expect("appended", nil, nil, nil)
+	p.fetched(2, 1)
+	expect("the first is committed", []int64{0}, nil, nil)
+	p.fetched(2, 2)
+	expect("the second is committed", []int64{0}, []int64{0}, nil)
+	if p.Unawait(&w[0], tickets[0]) || !p.Unawait(&w[2], tickets[2]) || p.Unawait(&w[2], tickets[2]) {
+		t.Error("who heard that it is committed waits still, or who didn't doesn't")
+	}
+	var late, other counter
+	p.Await(&late, tickets[0])
+	if !slices.Equal(late.bytes, []int64{-1}) {
+		t.Errorf("a wait for what is committed already heard %v", late.bytes)
+	}
+	p.Await(&other, tickets[2])
+	p.Assign(assignment(2, 2, 2, 2, 1, 2)) // another leads
+	if !slices.Equal(other.bytes, []int64{-1}) {
+		t.Errorf("the end of the epoch: %v", other.bytes)
+	}
+	if done, err := p.Committed(tickets[2]); done || !errors.Is(err, ErrNotLeader) {
+		t.Errorf("committed %v, %v", done, err)
+	}
+	p.Gone()
+	if !slices.Equal(other.bytes, []int64{-1, -1}) || len(w[2].bytes) != 0 {
+		t.Errorf("the end of the partition: %v; who gave up heard %v", other.bytes, w[2].bytes)
 	}
 }
 
