@@ -124,9 +124,11 @@ failover: bin/sawlog
 mutants:
 	go test -count=1 -timeout 2h -v ./broker/model/mutants -seeds $(SEEDS)
 
-# Paired runs against Apache Kafka on this machine; takes about 20 minutes.
+# Paired runs against Apache Kafka on this machine, one broker and three; takes
+# about 40 minutes.
 bench-peers: bin/sawlog
 	go test -count=1 -timeout 3h -v -run TestPeers ./broker/compat/bench -rounds 6 -seconds 1200ms -out $(CURDIR)/bin/bench-peers.json
+	go test -count=1 -timeout 3h -v -run TestClusterPeers ./broker/compat/bench -rounds 6 -warm 8s -parts cpu,latency -out $(CURDIR)/bin/bench-cluster-peers.json
 
 bench:
 	go test -run '^$$' -bench . -benchmem -count=5 ./...

@@ -18,31 +18,41 @@ type route struct {
 	partitions []int32
 }
 
-// routes finds the leaders of a topic.
-func (s *target) routes(t testing.TB, topic string) []route {
+// routes finds the leaders of a topic's partitions, once the broker that is asked
+// knows of them all.
+func (s *target) routes(t testing.TB, topic string, partitions int32) []route {
 	t.Helper()
 	r := kmsg.NewPtrMetadataRequest()
 	rt := kmsg.NewMetadataRequestTopic()
 	rt.Topic = &topic
 	r.Topics = append(r.Topics, rt)
-	reply, err := r.RequestWith(t.Context(), s.admin)
-	if err != nil {
-		t.Fatalf("%s: metadata of %s: %v", s.Name, topic, err)
-	}
-	var all []route
-	for _, b := range reply.Brokers {
-		one := route{addr: fmt.Sprintf("%s:%d", b.Host, b.Port)}
-		for _, p := range reply.Topics[0].Partitions {
-			if p.Leader == b.NodeID {
-				one.partitions = append(one.partitions, p.Partition)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	for {
+		reply, err := r.RequestWith(ctx, s.admin)
+		if err != nil {
+			t.Fatalf("%s: metadata of %s: %v", s.Name, topic, err)
+		}
+		var all []route
+		known := int32(0)
+		for _, b := range reply.Brokers {
+			one := route{addr: fmt.Sprintf("%s:%d", b.Host, b.Port)}
+			for _, p := range reply.Topics[0].Partitions {
+				if p.Leader == b.NodeID {
+					one.partitions = append(one.partitions, p.Partition)
+					known++
+				}
+			}
+			slices.Sort(one.partitions)
+			if len(one.partitions) > 0 {
+				all = append(all, one)
 			}
 		}
-		slices.Sort(one.partitions)
-		if len(one.partitions) > 0 {
-			all = append(all, one)
+		if known == partitions {
+			return all
 		}
+		time.Sleep(10 * time.Millisecond) // another process acts
 	}
-	return all
 }
 
 // leaderConns is how many connections load each leader by replay. Kafka takes the
@@ -55,7 +65,7 @@ func (s *target) replicated(t testing.TB, l load, topic string, d time.Duration)
 	t.Helper()
 	s.create(t, topic, l.Partitions, l.configs())
 	defer s.remove(t, topic)
-	leaders := s.routes(t, topic)
+	leaders := s.routes(t, topic, l.Partitions)
 	return s.measure(t, func() int64 {
 		ctx, cancel := context.WithTimeout(context.Background(), d)
 		defer cancel()
@@ -85,7 +95,7 @@ func (s *target) ackLoop(t testing.TB, l load, topic string, rate float64, warm,
 	frames := oneEach(t, l, topic)
 	each := time.Duration(float64(frames[0].bytes) / rate * float64(time.Second))
 	total := int((warm + d) / each)
-	leaders := s.routes(t, topic)
+	leaders := s.routes(t, topic, l.Partitions)
 	lines := make([]chan dueBatch, len(leaders))
 	of := make([]chan dueBatch, len(frames)) // by partition
 	took := make([][]float64, len(leaders))
@@ -127,7 +137,7 @@ func (s *target) ackRate(t testing.TB, l load, topic string, d time.Duration) fl
 	defer cancel()
 	var acks atomic.Int64
 	var wg sync.WaitGroup
-	for _, to := range s.routes(t, topic) {
+	for _, to := range s.routes(t, topic, l.Partitions) {
 		var mine []prebuilt
 		for _, p := range to.partitions {
 			mine = append(mine, frames[p])
