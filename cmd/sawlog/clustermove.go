@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -35,6 +36,7 @@ const (
 func (a *app) clusterMove() *cobra.Command {
 	var to []int32
 	var cancel, dryRun, wait bool
+	var throttle string
 	c := &cobra.Command{
 		Use: "move TOPIC[/PARTITIONS]… --to ID,…", Short: "Move partitions to other brokers", Args: cobra.MinimumNArgs(1),
 		Long: `Move partitions to the brokers named by --to; as many as are named hold a copy
@@ -44,11 +46,23 @@ several partitions each begins with the next one, so that they share the work.
 
 A partition stays available: its old copies go when the new ones are complete.
 Without --wait=false this ends when all have moved; --cancel takes back what is
-under way.`,
-		Example: "  sawlog cluster move orders --to 1,2,3\n  sawlog cluster move orders/0-3,7 --to 2,3 --dry-run\n  sawlog cluster move orders --cancel",
+under way.
+
+With --throttle each broker sends and takes in no more than that in a second for
+copies that aren't complete; at the end the throttle is taken away. Where this
+command was interrupted the throttle stays, and the same command with --throttle 0
+takes it away.`,
+		Example: "  sawlog cluster move orders --to 1,2,3\n  sawlog cluster move orders --to 2,3,4 --throttle 10MiB\n  sawlog cluster move orders/0-3,7 --to 2,3 --dry-run\n  sawlog cluster move orders --cancel",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if cancel == (len(to) > 0) {
 				return output.Errorf(output.Usage, "one of --to and --cancel is needed").WithHint("sawlog cluster move orders --to 1,2,3")
+			}
+			rate, err := throttleRate(throttle)
+			switch {
+			case err != nil:
+				return err
+			case throttle != "" && (cancel || !wait):
+				return output.Errorf(output.Usage, "--throttle needs to wait for the moves, to be taken away").WithHint("leave out --cancel and --wait=false")
 			}
 			for i, id := range to {
 				if slices.Contains(to[:i], id) {
@@ -86,14 +100,25 @@ under way.`,
 					moves = append(moves, move{p.Topic, p.Partition, p.settled(), slices.Concat(to[at:], to[:at]), "planned"})
 				}
 			}
-			if !dryRun {
-				if err := a.carryOut(cmd.Context(), k, moves, cancel, wait); err != nil {
+			if dryRun {
+				return a.printMoves(moves)
+			}
+			if throttle != "" {
+				if err := k.throttle(cmd.Context(), moves, rate); err != nil {
 					return err
 				}
+			}
+			err = a.carryOut(cmd.Context(), k, moves, cancel, wait)
+			if rate > 0 && cmd.Context().Err() == nil {
+				err = errors.Join(err, k.throttle(cmd.Context(), moves, 0))
+			}
+			if err != nil {
+				return err
 			}
 			return a.printMoves(moves)
 		},
 	}
+	c.Flags().StringVar(&throttle, "throttle", "", "copy no more than `BYTES` in a second, such as 10MiB; 0 takes a throttle away")
 	c.Flags().Int32SliceVar(&to, "to", nil, "`ID`,… of the brokers that are to hold a copy, the preferred leader first")
 	c.Flags().BoolVar(&cancel, "cancel", false, "take back moves that are under way")
 	c.Flags().BoolVar(&wait, "wait", true, "end when all partitions have moved")

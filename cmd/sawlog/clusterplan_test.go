@@ -109,3 +109,22 @@ func TestTargets(t *testing.T) {
 		t.Errorf("without targets: %v", chosen)
 	}
 }
+
+// TestThrottleOf: who sends and who takes in, as kafka-reassign-partitions lists
+// them: a replica that stays sends.
+func TestThrottleOf(t *testing.T) {
+	brokers, lists := throttleOf([]move{
+		{Topic: "a", Partition: 0, From: []int32{1, 2}, To: []int32{2, 3}},
+		{Topic: "a", Partition: 1, From: []int32{2}, To: []int32{4}},
+		{Topic: "b", Partition: 7, From: []int32{1}, To: []int32{1}},
+	})
+	if want := []int32{1, 2, 3, 4}; !slices.Equal(brokers, want) {
+		t.Errorf("brokers %v", brokers)
+	}
+	if a := lists["a"]; a != [2]string{"0:1,0:2,1:2", "0:3,1:4"} {
+		t.Errorf("a: %q", a)
+	}
+	if b := lists["b"]; b != [2]string{"7:1", ""} {
+		t.Errorf("b: %q", b)
+	}
+}
