@@ -54,7 +54,7 @@ func DescribeSure(ctx context.Context, c Cluster, names []string, pattern string
 	}
 	var topics []Topic
 	var cluster string
-	err := retry(ctx, describePatience, func(ctx context.Context) (err error) {
+	err := retry(ctx, patience(c), func(ctx context.Context) (err error) {
 		if topics, cluster, err = metadata(ctx, c, names, match); err != nil {
 			return err
 		}
@@ -180,7 +180,7 @@ func positions(ctx context.Context, c Cluster, topics []Topic) error {
 // timestamp of ms or later; a partition without one is absent from the map.
 func OffsetForTime(ctx context.Context, c Cluster, tps []offsets.TopicPartition, ms int64) (map[offsets.TopicPartition]offsets.Offset, error) {
 	var found map[offsets.TopicPartition]offsets.Offset
-	err := retry(ctx, describePatience, func(ctx context.Context) (err error) {
+	err := retry(ctx, patience(c), func(ctx context.Context) (err error) {
 		found, err = listOffsets(ctx, c, tps, max(ms, 0), true)
 		return err
 	})

@@ -134,7 +134,7 @@ func (r *ride) reach(host, rack string) *KafkaCluster {
 	for _, n := range r.c.Nodes {
 		brokers = append(brokers, n.Host+":9092")
 	}
-	k, err := dial(context.Background(), Config{Brokers: brokers, Rack: rack, Timeout: 10 * time.Second},
+	k, err := dial(context.Background(), Config{Brokers: brokers, Rack: rack},
 		kgo.Dialer(func(ctx context.Context, _, addr string) (net.Conn, error) { return dialer(ctx, addr) }))
 	if err != nil {
 		r.t.Errorf("reader %s: %v", host, err)

@@ -13,7 +13,7 @@ import (
 // topics; those it has none for are absent.
 func Committed(ctx context.Context, c Cluster, group string, topics []Topic) (map[offsets.TopicPartition]offsets.Offset, error) {
 	var found map[offsets.TopicPartition]offsets.Offset
-	err := retry(ctx, describePatience, func(ctx context.Context) (err error) {
+	err := retry(ctx, patience(c), func(ctx context.Context) (err error) {
 		found, err = fetchCommitted(ctx, c, group, topics)
 		return err
 	})
@@ -93,7 +93,7 @@ func nameOf(topics []Topic, name string, id offsets.TopicID) string {
 
 // Commit sets the offsets of a group that has no members.
 func Commit(ctx context.Context, c Cluster, group string, topics []Topic, at map[offsets.TopicPartition]offsets.Offset) error {
-	return retry(ctx, describePatience, func(ctx context.Context) error {
+	return retry(ctx, patience(c), func(ctx context.Context) error {
 		req := kmsg.NewPtrOffsetCommitRequest()
 		req.Group = group
 		for _, t := range topics {

@@ -26,7 +26,7 @@ func Hold(ctx context.Context, c Cluster, job string, topics []Topic, at map[off
 		}
 		values[t.Name] = new(strings.Join(list, ","))
 	}
-	return retry(ctx, describePatience, func(ctx context.Context) error { return setHolds(ctx, c, job, values) })
+	return retry(ctx, patience(c), func(ctx context.Context) error { return setHolds(ctx, c, job, values) })
 }
 
 // Release takes back what Hold asked for.
@@ -35,7 +35,7 @@ func Release(ctx context.Context, c Cluster, job string, topics []string) error 
 	for _, name := range topics {
 		values[name] = nil
 	}
-	return retry(ctx, describePatience, func(ctx context.Context) error { return setHolds(ctx, c, job, values) })
+	return retry(ctx, patience(c), func(ctx context.Context) error { return setHolds(ctx, c, job, values) })
 }
 
 // setHolds sets the config of each topic, or deletes it where the value is nil.

@@ -38,6 +38,9 @@ type KafkaCluster struct {
 // Rack is where this client is.
 func (k *KafkaCluster) Rack() string { return k.rack }
 
+// Timeout is how long a request may take.
+func (k *KafkaCluster) Timeout() time.Duration { return k.timeout }
+
 // Dial connects to a cluster and returns once a broker has answered, or with
 // ErrUnavailable naming the addresses when none did within the timeout.
 func Dial(ctx context.Context, c Config) (*KafkaCluster, error) { return dial(ctx, c) }

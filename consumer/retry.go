@@ -6,13 +6,18 @@ import (
 	"time"
 )
 
-// describePatience is how long a description is retried while leaders move, and
-// newsPatience how long while a topic is unknown: it may just have been made, and
-// the broker asked have yet to hear of it.
-const (
-	describePatience = 15 * time.Second
-	newsPatience     = time.Second
-)
+// newsPatience is how long a description is repeated while a topic is unknown: it
+// may just have been made, and the broker asked have yet to hear of it.
+const newsPatience = time.Second
+
+// patience is how long requests to a cluster are repeated while leaders move: as
+// long as one of them may take.
+func patience(c Cluster) time.Duration {
+	if c, ok := c.(interface{ Timeout() time.Duration }); ok {
+		return c.Timeout()
+	}
+	return defaultTimeout
+}
 
 const (
 	firstPause = 50 * time.Millisecond
@@ -30,7 +35,7 @@ func retry(ctx context.Context, patience time.Duration, do func(context.Context)
 		var short *ShortError
 		switch {
 		case errors.As(err, &short):
-			limit = doubtFor
+			limit = min(patience, doubtFor)
 		case errors.Is(err, ErrUnknownTopic):
 			limit = newsPatience
 		case !errors.Is(err, ErrUnavailable):
