@@ -157,7 +157,7 @@ func commit(ctx context.Context, cl *kgo.Client, at int64) bool {
 func topicID(ctx context.Context, cl *kgo.Client) (id [16]byte) {
 	r := kmsg.NewPtrMetadataRequest()
 	rt := kmsg.NewMetadataRequestTopic()
-	rt.Topic = kmsg.StringPtr("t")
+	rt.Topic = new("t")
 	r.Topics = append(r.Topics, rt)
 	m, err := r.RequestWith(ctx, cl)
 	if err != nil || len(m.Topics) == 0 {
