@@ -130,7 +130,7 @@ type turn struct {
 	c         *Controller
 	term      uint64
 	entry     entry
-	image     *Image // as it will be with the entry
+	image     *Image   // as it will be with the entry
 	ready     [][]byte // entries before it, which go into the log together
 	committed bool
 }
