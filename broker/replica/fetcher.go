@@ -153,7 +153,7 @@ func (f *fetcher) connect(ctx context.Context) error {
 		stop()
 		c.close()
 		if !heard {
-			<-broken
+			_ = <-broken // it says that the connection is closed
 		}
 	}()
 	for {

@@ -3,7 +3,8 @@
 //
 //	TestPeers   the table of ratios (make bench-peers); a look at whether it
 //	            works at all, without a judgement, unless -rounds is given
-//	TestClusterPeers   the same for clusters of three processes, acks=all on each
+//	TestClusterPeers
+//	            the same for clusters of three, with a replica on each
 //	TestCalls   the system calls of one Produce and one Fetch request, by strace
 //
 // Both brokers run pinned to the first core, the client to the second. A pair is
@@ -17,5 +18,6 @@
 // little that the broker is what limits the rate.
 //
 // Bytes are those of the records' values, before compression and acknowledged by
-// acks=all. A cluster's processes and the client share all cores. CPU time is user and system time of the brokers' processes.
+// acks=all. CPU time is user and system time of the brokers' processes. Those of a
+// cluster share all cores with the client.
 package bench
