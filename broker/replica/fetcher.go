@@ -43,6 +43,7 @@ type fetcher struct {
 	inside  int                   // parts in the session
 	session int32
 	epoch   int32 // of the session for the next request; 0 = open one
+	under   int64 // the registration the session was begun under
 	turns   int64 // number of the last request
 }
 
@@ -284,6 +285,14 @@ func (f *fetcher) choose() []*followed {
 
 // send sends the next request.
 func (f *fetcher) send(c *line) error {
+	// Under another registration all partitions are named again: the leader
+	// counts none in whose last fetch was under the one before.
+	if now := f.config.BrokerEpoch(); now != f.under {
+		if f.epoch > 0 {
+			f.reset()
+		}
+		f.under = now
+	}
 	if f.epoch == 0 {
 		clear(f.leaving)
 	}
@@ -294,7 +303,7 @@ func (f *fetcher) send(c *line) error {
 	// A session that is left empty is ended by the leader, which says so.
 	f.turns++
 	r := fetchRequest{
-		follower: f.config.Self, brokerEpoch: f.config.BrokerEpoch(),
+		follower: f.config.Self, brokerEpoch: f.under,
 		session: f.session, epoch: f.epoch, named: named, leaving: f.leaving,
 	}
 	err := c.send(&r, f.turns)
