@@ -38,6 +38,7 @@ var startSettings = [...]startSetting{
 	{"offsets.commit.timeout.ms", kmsg.ConfigTypeInt, "5000", intIn(1, math.MaxInt32), "How long a commit of offsets may take."},
 	{"offsets.retention.check.interval.ms", kmsg.ConfigTypeLong, "600000", intIn(1, math.MaxInt32), "How often offsets are looked through for those whose time has run out."},
 	{"offsets.retention.minutes", kmsg.ConfigTypeInt, "20160", intIn(1, math.MaxInt32), "How long offsets are kept once their group is empty."},
+	{"replica.lag.time.max.ms", kmsg.ConfigTypeLong, "30000", intIn(1, math.MaxInt32), "How long a replica may be behind its leader, or silent, before it is no longer in sync."},
 }
 
 // throttleSettings are settings of brokers that Kafka's tools set and unset
@@ -86,6 +87,12 @@ func (c *Config) groupSettings() group.Settings {
 		s.InitialDelay = -1 // none
 	}
 	return s
+}
+
+// lagMax is how long a replica may be behind and in sync.
+func (c *Config) lagMax() time.Duration {
+	ms, _ := strconv.ParseInt(c.startValue("replica.lag.time.max.ms"), 10, 64) // checked at the start
+	return time.Duration(ms) * time.Millisecond
 }
 
 // cleanSettings are those of compaction: bytes of memory, and bytes a second, 0

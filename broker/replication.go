@@ -31,6 +31,7 @@ func (b *Broker) openReplication() {
 		ChangeISRs: b.changeISRs,
 		Usable:     b.usable,
 		Led:        b.replicas,
+		LagMax:     b.config.lagMax(),
 	})
 }
 

@@ -95,3 +95,36 @@ func TestThrottleRates(t *testing.T) {
 		}
 	}
 }
+
+// TestLagSetting: how long a follower that nothing is heard of stays in sync is a
+// setting of the start.
+func TestLagSetting(t *testing.T) {
+	for _, c := range []struct {
+		given map[string]string
+		want  time.Duration
+	}{{nil, 30 * time.Second}, {map[string]string{"replica.lag.time.max.ms": "2000"}, 2 * time.Second}} {
+		synctest.Test(t, func(t *testing.T) {
+			h := newHouse(t, 1, 1, 2)
+			h.minISR = 1
+			b := h.rooms[1]
+			b.keeper.Close()
+			b.keeper = replica.NewKeeper(replica.KeeperConfig{
+				ChangeISRs: h.changeISRs(1), Usable: h.usable, Led: b.replicas, LagMax: (&Config{Defaults: c.given}).lagMax(),
+			})
+			b.keeper.Start()
+			h.lead(0, 1, 1, 2)
+			h.put(1, 0, "first")
+			h.isolate(2)
+			began := time.Now()
+			if _, err := h.append(1, 0, "second"); err != nil {
+				t.Fatal(err)
+			}
+			for len(h.isr()) == 2 && time.Since(began) < time.Minute {
+				time.Sleep(10 * time.Millisecond)
+			}
+			if took := time.Since(began); took < c.want-time.Second || took > c.want+time.Second {
+				t.Errorf("%v: it is out of sync after %v", c.given, took)
+			}
+		})
+	}
+}
