@@ -31,7 +31,7 @@ func (im *Image) changeISR(s settings, c ISRChange) (decision, error) {
 	next.Recovering = c.Recovering
 	next.ELR = eligible(next.ISR, union(p.ELR, p.ISR), s.minISR(im, t, p))
 	if next.Reassigning() {
-		next = next.advance(s.minISR(im, t, p), im.usable)
+		next = next.advance(s.minISR(im, t, next.arrived()), im.usable)
 	}
 	if !im.usable(next.Leader) { // somebody else may be able to lead now
 		next = next.settle(s.minISR(im, t, &next), im.usable, im.inService, s.unclean(im, t))

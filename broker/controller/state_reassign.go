@@ -17,6 +17,12 @@ func (p *Partition) target() []offsets.BrokerID {
 	return filter(p.Replicas, func(id offsets.BrokerID) bool { return !slices.Contains(p.Removing, id) })
 }
 
+// arrived is p as if its reassignment were done.
+func (p Partition) arrived() *Partition {
+	p.Replicas, p.Adding, p.Removing = p.target(), nil, nil
+	return &p
+}
+
 // original is the replicas as they were before it.
 func (p *Partition) original() []offsets.BrokerID {
 	return filter(p.Replicas, func(id offsets.BrokerID) bool { return !slices.Contains(p.Adding, id) })
@@ -58,7 +64,7 @@ func (im *Image) reassign(s settings, r Reassignment) (decision, error) {
 	if err != nil {
 		return decision{}, fmt.Errorf("%s-%d: %w", r.Topic, r.Partition, err)
 	}
-	next = next.advance(s.minISR(im, t, &next), im.usable)
+	next = next.advance(s.minISR(im, t, next.arrived()), im.usable)
 	next = next.settle(s.minISR(im, t, &next), im.usable, im.inService, s.unclean(im, t)) // who is in sync may have left all to the ELR
 	if rec := p.to(t.ID, next, next.newEpoch(p)); rec != nil {
 		return decision{records: []record{rec}, atomic: true}, nil
@@ -88,13 +94,13 @@ func (p *Partition) towards(want []offsets.BrokerID) (Partition, error) {
 }
 
 // advance returns p with its reassignment done, if it can be: all that are
-// being added are in sync, and enough of the target are. Where the leader has
-// left, another one leads.
+// being added are in sync, and as many of the target as must be afterwards, minISR.
+// Where the leader has left, another one leads.
 func (p Partition) advance(minISR int, alive func(offsets.BrokerID) bool) Partition {
 	if p.Reassigning() && !slices.ContainsFunc(p.Adding, func(id offsets.BrokerID) bool { return !p.inSync(id) }) {
 		target := p.target()
 		stays := func(id offsets.BrokerID) bool { return slices.Contains(target, id) }
-		if isr := filter(p.ISR, stays); len(isr) > 0 && len(isr) >= min(minISR, len(target)) {
+		if isr := filter(p.ISR, stays); len(isr) > 0 && len(isr) >= minISR {
 			p.Replicas, p.ISR, p.ELR = target, isr, filter(p.ELR, stays)
 			p.Adding, p.Removing = nil, nil
 		}

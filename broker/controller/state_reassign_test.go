@@ -79,6 +79,34 @@ func TestReassignmentGrowsBeforeItShrinks(t *testing.T) {
 	}
 }
 
+// TestReassignmentEndsWritable: it isn't done while fewer of the target are in
+// sync than acks=all will ask for then, which may be more than while it grows. A
+// replica that never comes can be replaced by another.
+func TestReassignmentEndsWritable(t *testing.T) {
+	m, topic := reassigned(t, "3") // of two replicas both
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	must(inSync(t, m, topic, 1))
+	must(m.Reassign(Reassignment{"t", 0, []offsets.BrokerID{1, 2, 3}}))
+	must(inSync(t, m, topic, 1, 3))
+	if p := partitionOf(t, m, topic); !p.Reassigning() {
+		t.Fatalf("done with two in sync, and three to be: %+v", p)
+	}
+	must(m.Reassign(Reassignment{"t", 0, []offsets.BrokerID{1, 3, 4}}))
+	must(inSync(t, m, topic, 1, 3))
+	if p := partitionOf(t, m, topic); !p.Reassigning() {
+		t.Fatalf("done without 4: %+v", p)
+	}
+	must(inSync(t, m, topic, 1, 3, 4))
+	if p := partitionOf(t, m, topic); p.Reassigning() || len(p.ISR) != 3 {
+		t.Fatalf("not done: %+v", p)
+	}
+}
+
 func TestReassignmentTakenBack(t *testing.T) {
 	m, topic := reassigned(t, "1")
 	if err := m.Reassign(Reassignment{Topic: "t"}); !errors.Is(err, ErrNoReassignment) {
