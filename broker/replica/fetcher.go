@@ -147,15 +147,16 @@ func (f *fetcher) connect(ctx context.Context) error {
 	f.lock()
 	f.reset()
 	f.unlock()
-	broken := make(chan error, 1)
-	go func() { broken <- f.listen(c) }()
-	heard := false
+	var broken error
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		broken = f.listen(c)
+	}()
 	defer func() {
 		stop()
 		c.close()
-		if !heard {
-			_ = <-broken // it says that the connection is closed
-		}
+		<-ended
 	}()
 	for {
 		wait, more, err := f.look(c)
@@ -163,9 +164,8 @@ func (f *fetcher) connect(ctx context.Context) error {
 			return err
 		}
 		select {
-		case err := <-broken:
-			heard = true
-			return err
+		case <-ended:
+			return broken
 		case <-f.notice:
 		case <-wait:
 		case <-ctx.Done():
