@@ -2,6 +2,7 @@ package broker
 
 import (
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -56,12 +57,7 @@ func (t throttled) lists(partition int32, id offsets.BrokerID) bool {
 	if t.all {
 		return true
 	}
-	for _, listed := range t.some[partition] {
-		if listed == id {
-			return true
-		}
-	}
-	return false
+	return slices.Contains(t.some[partition], id)
 }
 
 // throttle holds up the replicas here that a topic lists, and no others.

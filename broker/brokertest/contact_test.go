@@ -35,7 +35,7 @@ func TestIsolatedLeader(t *testing.T) {
 			c.Isolate(n)
 			for led := range int32(3) { // whoever leads: one of the three partitions is led by n
 				began := time.Now()
-				r := &kgo.Record{Topic: "t", Partition: led, Value: []byte(fmt.Sprintf("%d-%d:0", n.ID, led))}
+				r := &kgo.Record{Topic: "t", Partition: led, Value: fmt.Appendf(nil, "%d-%d:0", n.ID, led)}
 				sendOne(t, cl, r)
 				l.ack(r)
 				if took := time.Since(began); took > mostAway {

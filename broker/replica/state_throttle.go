@@ -1,6 +1,10 @@
 package replica
 
-import "sawlog/offsets"
+import (
+	"slices"
+
+	"sawlog/offsets"
+)
 
 // bucket is bytes that may still be moved now: it fills at a rate, holds a second
 // of it, and may be overdrawn, since batches are moved whole.
@@ -34,10 +38,5 @@ const maxWait = 1000
 
 // Behind tells whether a replica, here or on another broker, isn't in sync.
 func (s *State) Behind(id offsets.BrokerID) bool {
-	for _, member := range s.assigned.ISR {
-		if member == id {
-			return false
-		}
-	}
-	return true
+	return !slices.Contains(s.assigned.ISR, id)
 }
