@@ -151,22 +151,36 @@ func TestMutants(t *testing.T) {
 	}
 }
 
-// overlay writes the broken file and tells the go command of it.
-func overlay(t *testing.T, dir string, m mutant) string {
+// TestMutantsFit: every rule still stands where its mutant looks for it.
+func TestMutantsFit(t *testing.T) {
+	for _, m := range mutants {
+		broken(t, m)
+	}
+}
+
+// broken is a mutant's file, and what stands in it then.
+func broken(t *testing.T, m mutant) (path, text string) {
 	t.Helper()
 	path, err := filepath.Abs(filepath.Join(root, m.file))
 	if err != nil {
 		t.Fatal(err)
 	}
-	text, err := os.ReadFile(path)
+	sound, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if n := strings.Count(string(text), m.old); n != 1 {
+	if n := strings.Count(string(sound), m.old); n != 1 {
 		t.Fatalf("%s: %q is %d times in %s", m.name, m.old, n, m.file)
 	}
+	return path, strings.Replace(string(sound), m.old, m.new, 1)
+}
+
+// overlay writes the broken file and tells the go command of it.
+func overlay(t *testing.T, dir string, m mutant) string {
+	t.Helper()
+	path, text := broken(t, m)
 	broken := filepath.Join(dir, m.name+".go")
-	if err := os.WriteFile(broken, []byte(strings.Replace(string(text), m.old, m.new, 1)), 0o600); err != nil {
+	if err := os.WriteFile(broken, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	list, err := json.Marshal(map[string]map[string]string{"Replace": {path: broken}})
