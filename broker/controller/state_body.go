@@ -81,7 +81,9 @@ func (c *brokerRecord) decode(r *reader) {
 	c.Fenced, c.ShuttingDown, c.Full = r.brokerFlags()
 	r.tags(func(tag uint64, r *reader) bool {
 		if tag == levelsTag {
-			c.Levels = Levels{r.int16(), r.int16()}
+			if c.Levels = (Levels{r.int16(), r.int16()}); c.Levels == (Levels{}) {
+				r.fail("tagged without levels")
+			}
 		}
 		return tag == levelsTag
 	})
@@ -158,9 +160,9 @@ func (c *partitionRecord) decode(r *reader) {
 	r.tags(func(tag uint64, r *reader) bool {
 		switch tag {
 		case wholeAddingTag:
-			c.Adding = r.brokers()
+			c.Adding = r.someBrokers()
 		case wholeRemovingTag:
-			c.Removing = r.brokers()
+			c.Removing = r.someBrokers()
 		default:
 			return false
 		}

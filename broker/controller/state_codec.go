@@ -222,6 +222,15 @@ func (r *reader) brokers() []offsets.BrokerID {
 	return ids
 }
 
+// someBrokers reads a field that is left out where it would be empty.
+func (r *reader) someBrokers() []offsets.BrokerID {
+	ids := r.brokers()
+	if len(ids) == 0 {
+		r.fail("tagged without brokers")
+	}
+	return ids
+}
+
 // tags reads the tagged fields at the end of a record, in ascending order of
 // tag; read returns false for one it doesn't know.
 func (r *reader) tags(read func(tag uint64, r *reader) bool) {
