@@ -16,8 +16,9 @@ import (
 // founds, and ends when it hears from them later, as long as it is new.
 
 // foundPause is longer than the pauses in which an active controller looks for
-// a node that doesn't answer.
-const foundPause = 400 * time.Millisecond
+// a node that doesn't answer, and than any node waits before it stands for
+// controller (600 to 1,200 ms) where all were started in one moment.
+const foundPause = 1500 * time.Millisecond
 
 // meet hears which nodes connect.
 func (b *Broker) meet(other peer.Identity) {
