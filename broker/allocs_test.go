@@ -90,7 +90,7 @@ func TestProduceAllocations(t *testing.T) {
 			for range 20 {
 				p.once(t) // pools fill
 			}
-			got := testing.AllocsPerRun(200, func() { p.once(t) })
+			got := allocations(func() { p.once(t) })
 			t.Logf("%.1f allocations", got)
 			if got > tc.most {
 				t.Errorf("%.1f allocations, at most %.0f are allowed", got, tc.most)
@@ -148,6 +148,16 @@ func (s *sessionReplay) ask(t testing.TB, epoch uint32) {
 	}
 }
 
+// allocations of a run, in the best of three rounds: the whole process is counted,
+// and the rest of it works, too, while runs take long.
+func allocations(run func()) float64 {
+	least := testing.AllocsPerRun(200, run)
+	for range 2 {
+		least = min(least, testing.AllocsPerRun(200, run))
+	}
+	return least
+}
+
 // TestSessionAllocations is the gate of requests inside of a session: an idle
 // one costs the same, however many partitions it has.
 func TestSessionAllocations(t *testing.T) {
@@ -173,7 +183,7 @@ func TestSessionAllocations(t *testing.T) {
 		t.Run(fmt.Sprintf("%d %s", tc.partitions, tc.topic), func(t *testing.T) {
 			p := newSessionReplay(t, b.Addr(), tc.topic, tc.partitions)
 			epoch := uint32(20)
-			got := testing.AllocsPerRun(200, func() { epoch++; p.ask(t, epoch) })
+			got := allocations(func() { epoch++; p.ask(t, epoch) })
 			t.Logf("%.1f allocations", got)
 			if got > tc.most {
 				t.Errorf("%.1f allocations, at most %.0f are allowed", got, tc.most)
@@ -200,7 +210,7 @@ func TestFetchAllocations(t *testing.T) {
 	for range 20 {
 		p.once(t)
 	}
-	got := testing.AllocsPerRun(200, func() { p.once(t) })
+	got := allocations(func() { p.once(t) })
 	t.Logf("%.1f allocations", got)
 	if got > 20 {
 		t.Errorf("%.1f allocations, at most 20 are allowed", got)
