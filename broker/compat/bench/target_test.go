@@ -161,14 +161,22 @@ func (s *target) heapInuse(t testing.TB) float64 {
 	if s.HTTP == "" {
 		return 0
 	}
-	reply, err := http.Get("http://" + s.HTTP + "/metrics")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = reply.Body.Close() }() // read to the end or given up
 	var b bytes.Buffer
-	if _, err := b.ReadFrom(reply.Body); err != nil {
-		t.Fatal(err)
+	for status := 0; status != http.StatusOK; time.Sleep(20 * time.Millisecond) { // its scheduler may still start
+		if t.Context().Err() != nil {
+			t.Fatalf("%s answers %d", s.HTTP, status)
+		}
+		reply, err := http.Get("http://" + s.HTTP + "/metrics")
+		if err != nil {
+			t.Fatal(err)
+		}
+		status = reply.StatusCode
+		b.Reset()
+		_, err = b.ReadFrom(reply.Body)
+		_ = reply.Body.Close() // read to the end or given up
+		if err != nil {
+			t.Fatal(err)
+		}
 	}
 	for line := range bytes.Lines(b.Bytes()) {
 		if text, ok := bytes.CutPrefix(line, []byte("go_memstats_heap_inuse_bytes ")); ok {
