@@ -83,7 +83,7 @@ func (p *Peers) line(ctx context.Context, addr string) (*line, error) {
 			p.mu.Unlock()
 			return nil, err
 		}
-		l = &line{ready: make(chan struct{}), waiting: map[uint64]chan reply{}}
+		l = &line{ready: make(chan struct{}), waiting: map[uint64]chan reply{}, writing: make(chan struct{}, 1)}
 		p.lines[addr] = l
 		p.wg.Go(func() { p.connect(l, addr) })
 	}
@@ -148,7 +148,7 @@ type line struct {
 	broken  error
 	next    uint64
 	waiting map[uint64]chan reply
-	writing sync.Mutex
+	writing chan struct{} // holds the token of who writes: waiting for it ends with the caller's time
 }
 
 type reply struct {
@@ -191,9 +191,16 @@ func (l *line) call(ctx context.Context, m Method, body []byte) ([]byte, error) 
 	id, conn := l.next, l.conn
 	l.waiting[id] = w
 	l.mu.Unlock()
-	l.writing.Lock()
+	select {
+	case l.writing <- struct{}{}:
+	case <-ctx.Done():
+		l.mu.Lock()
+		delete(l.waiting, id)
+		l.mu.Unlock()
+		return nil, fmt.Errorf("%w: %w", ErrNotSent, ctx.Err())
+	}
 	err := writeFrame(conn, id, requested|byte(m), body)
-	l.writing.Unlock()
+	<-l.writing
 	if err != nil {
 		l.fail(err)
 		return nil, fmt.Errorf("call: %w", err)
@@ -221,7 +228,7 @@ func (l *line) call(ctx context.Context, m Method, body []byte) ([]byte, error) 
 func (p *Peers) serveCalls(c *Conn) {
 	ctx, cancel := context.WithCancel(p.ctx)
 	var running sync.WaitGroup
-	var writing sync.Mutex
+	writing := make(chan struct{}, 1) // the token of who writes
 	slots := make(chan struct{}, maxServing)
 	in := bufio.NewReaderSize(c, 16<<10)
 	for {
@@ -233,9 +240,9 @@ func (p *Peers) serveCalls(c *Conn) {
 		running.Go(func() {
 			verdict, result := p.answer(ctx, c.Remote, what, body)
 			<-slots
-			writing.Lock()
+			writing <- struct{}{}
 			err := writeFrame(c, id, verdict, result)
-			writing.Unlock()
+			<-writing
 			if err != nil {
 				_ = c.Close() // the reader ends with it
 			}
