@@ -51,12 +51,16 @@ func logging(t testing.TB) string {
 // manifest is where the pom and the logger's settings lie.
 const manifest = "broker/compat/testdata/java"
 
-// Classpath names the jars of Kafka's broker, tools and clients. They are
-// resolved by Maven when the pom isn't the one of last time.
-func Classpath(t testing.TB) string {
+// Classpath names the jars of Kafka's broker, tools and clients.
+func Classpath(t testing.TB) string { return jars(t, "java", manifest) }
+
+// jars names the jars that the pom in a folder of the project asks for; they are
+// kept in bin/compat under the name. They are resolved by Maven when the pom
+// isn't the one of last time.
+func jars(t testing.TB, name, folder string) string {
 	t.Helper()
 	dir := root(t)
-	home := filepath.Join(dir, "bin", "compat", "java")
+	home := filepath.Join(dir, "bin", "compat", name)
 	if err := os.MkdirAll(home, 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -69,7 +73,7 @@ func Classpath(t testing.TB) string {
 	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX); err != nil {
 		t.Fatal(err)
 	}
-	pom := filepath.Join(dir, manifest, "pom.xml")
+	pom := filepath.Join(dir, folder, "pom.xml")
 	want, err := os.ReadFile(pom)
 	if err != nil {
 		t.Fatal(err)
@@ -83,11 +87,11 @@ func Classpath(t testing.TB) string {
 			t.Fatal(err)
 		}
 	}
-	jars, err := filepath.Glob(filepath.Join(home, "lib", "*.jar"))
-	if err != nil || len(jars) == 0 {
+	found, err := filepath.Glob(filepath.Join(home, "lib", "*.jar"))
+	if err != nil || len(found) == 0 {
 		t.Fatalf("no jars in %s: %v", home, err)
 	}
-	return strings.Join(jars, string(os.PathListSeparator))
+	return strings.Join(found, string(os.PathListSeparator))
 }
 
 // resolve copies what a pom depends on into a folder.
@@ -102,25 +106,37 @@ func resolve(mvn, pom, lib string) error {
 	return nil
 }
 
-// javaClasses compiles testdata/java-tools and names its class path. The
-// classes are kept in bin/compat by what they were made of.
+// javaClasses compiles testdata/java-tools and names its class path.
 func javaClasses(t testing.TB) string {
 	t.Helper()
-	jars := Classpath(t)
+	return classes(t, "java-tools", "broker/compat/testdata/java-tools", filepath.Join(manifest, "pom.xml"), Classpath(t))
+}
+
+// Classes compiles the Java sources in a folder of the project against the jars
+// its pom.xml asks for, and names their class path and the folder.
+func Classes(t testing.TB, name, folder string) (classpath, home string) {
+	t.Helper()
+	return classes(t, name+"-classes", folder, filepath.Join(folder, "pom.xml"), jars(t, name, folder)), filepath.Join(root(t), folder)
+}
+
+// classes compiles the sources in a folder. The classes are kept in bin/compat by
+// what they were made of.
+func classes(t testing.TB, name, folder, pom, jars string) string {
+	t.Helper()
 	home := root(t)
-	sources, err := filepath.Glob(filepath.Join(home, "broker/compat/testdata/java-tools/*.java"))
+	sources, err := filepath.Glob(filepath.Join(home, folder, "*.java"))
 	if err != nil || len(sources) == 0 {
-		t.Fatalf("no Java sources: %v", err)
+		t.Fatalf("no Java sources in %s: %v", folder, err)
 	}
 	sum := sha256.New()
-	for _, name := range append(sources, filepath.Join(home, manifest, "pom.xml")) {
+	for _, name := range append(sources, filepath.Join(home, pom)) {
 		b, err := os.ReadFile(name)
 		if err != nil {
 			t.Fatal(err)
 		}
 		_, _ = fmt.Fprintf(sum, "%s %d\n%s", filepath.Base(name), len(b), b) // a hash takes everything
 	}
-	dir := filepath.Join(home, "bin/compat/java-tools", hex.EncodeToString(sum.Sum(nil)[:8]))
+	dir := filepath.Join(home, "bin/compat", name, hex.EncodeToString(sum.Sum(nil)[:8]))
 	if _, err := os.Stat(dir); err != nil {
 		fresh := fmt.Sprintf("%s.%d", dir, os.Getpid())
 		cmd := exec.Command(Tool(t, "javac"), append([]string{"-nowarn", "-d", fresh, "-cp", jars}, sources...)...)

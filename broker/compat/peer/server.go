@@ -6,6 +6,9 @@
 //	bin/compat/sawlog        the command line, built once per test process
 //	bin/compat/java/lib/     jars of testdata/java/pom.xml
 //	bin/compat/java/pom.xml  the pom they were resolved from
+//
+// Other suites with sources in Java keep their jars and classes there too
+// (Classes).
 package peer
 
 import (
