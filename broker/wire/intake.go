@@ -115,7 +115,10 @@ func (in *intake) read(dst []byte) (int, error) {
 		if err != nil && errors.As(err, &timeout) && timeout.Timeout() {
 			in.armed = time.Time{}
 			if !in.over(dst != nil || in.have() > 0) {
-				continue
+				// A socket isn't even tried once its deadline has passed.
+				if err = in.arm(); err == nil {
+					continue
+				}
 			}
 		}
 		if in.n > 0 || err != nil {

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -231,5 +232,58 @@ func TestIdleConnectionsHoldNoBuffers(t *testing.T) {
 	}
 	if each := int64(inuse()-before) / conns; each > 16<<10 {
 		t.Errorf("each of %d idle connections holds %d bytes", conns, each)
+	}
+}
+
+// TestDeadlinesOfTheBusy: a connection that is older than the longest pause, and
+// whose requests come slower than they are read, is answered as at its first
+// request, and so is one whose frame comes in pieces; a reader whose deadline has
+// passed waits, and doesn't turn in circles.
+func TestDeadlinesOfTheBusy(t *testing.T) {
+	const idle = 200 * time.Millisecond
+	_, addr := serveTCP(t, Config{Idle: idle, Frame: idle, Handler: handlerFunc(sumBody)})
+	for _, test := range []struct {
+		name   string
+		pieces int
+	}{{"whole", 1}, {"in pieces", 2}} {
+		t.Run(test.name, func(t *testing.T) {
+			c, err := net.Dial("tcp", addr)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer func() { _ = c.Close() }()
+			var before syscall.Rusage
+			if err := syscall.Getrusage(syscall.RUSAGE_SELF, &before); err != nil {
+				t.Fatal(err)
+			}
+			began := time.Now()
+			for n := int32(1); time.Since(began) < 5*idle; n++ {
+				frame := frameOf(12, 1, n, 255, 255, 1, 2, 3)
+				for i := range test.pieces {
+					from, to := i*len(frame)/test.pieces, (i+1)*len(frame)/test.pieces
+					if _, err := c.Write(frame[from:to]); err != nil {
+						t.Fatal(err)
+					}
+					time.Sleep(idle / 4)
+				}
+				if err := c.SetReadDeadline(time.Now().Add(5 * time.Second)); err != nil {
+					t.Fatal(err)
+				}
+				var answer [12]byte
+				if _, err := io.ReadFull(c, answer[:]); err != nil {
+					t.Fatalf("request %d, %v after the connection was made: %v", n, time.Since(began), err)
+				}
+				if got := int32(binary.BigEndian.Uint32(answer[4:])); got != n {
+					t.Fatalf("answer %d to request %d", got, n)
+				}
+			}
+			var after syscall.Rusage
+			if err := syscall.Getrusage(syscall.RUSAGE_SELF, &after); err != nil {
+				t.Fatal(err)
+			}
+			if spent := time.Duration(after.Utime.Nano() - before.Utime.Nano()); spent > idle {
+				t.Errorf("%v of CPU for a few requests", spent)
+			}
+		})
 	}
 }
