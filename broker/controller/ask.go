@@ -82,7 +82,7 @@ func (c *Controller) askOnce(ctx context.Context, a ask, changed <-chan struct{}
 // callLeader calls the active controller on another node.
 func (c *Controller) callLeader(ctx context.Context, changed <-chan struct{}, m peer.Method, body []byte) ([]byte, error) {
 	addr, id := c.raft.LeaderWithID()
-	if addr == "" || id == c.self.ID || c.peers == nil {
+	if addr == "" || id == c.self || c.peers == nil {
 		return nil, fmt.Errorf("%w: no node is known to be", ErrNotController)
 	}
 	ctx, cancel := context.WithCancel(ctx)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/hashicorp/raft"
@@ -35,7 +34,7 @@ func (c *Controller) forget(ctx context.Context, a unregisterAsk) outcome {
 	_, refusal := im.unregister(a.ID)
 	stranger := errors.Is(refusal, ErrUnknownBroker) && server != nil
 	switch {
-	case server != nil && server.ID == c.self.ID, c.beating(a):
+	case server != nil && server.ID == c.self, c.beating(a):
 		return outcome{err: refuse(ErrDuplicateBroker, "The process of broker %d runs: stop it first, it would go on with what the cluster forgot.", a.ID)}
 	case refusal != nil && !stranger:
 		return outcome{err: refusal}
@@ -70,7 +69,7 @@ const (
 // watchMembership ends a node that is no member of the cluster any more. It was
 // forgotten while it was away, or another data directory has its place: it would
 // hear of no leader for ever, and nobody would tell why.
-func (c *Controller) watchMembership(join []string) {
+func (c *Controller) watchMembership() {
 	t := time.NewTicker(memberEvery)
 	defer t.Stop()
 	for silent := 0; ; {
@@ -87,7 +86,7 @@ func (c *Controller) watchMembership(join []string) {
 			continue
 		}
 		var no *refused
-		if err := c.askWhetherMember(join); errors.As(err, &no) {
+		if err := c.askWhetherMember(); errors.As(err, &no) {
 			c.fail(fmt.Errorf("controller: %w", err))
 			return
 		}
@@ -95,17 +94,10 @@ func (c *Controller) watchMembership(join []string) {
 }
 
 // askWhetherMember asks all nodes that are known whether this one is one of them.
-func (c *Controller) askWhetherMember(join []string) error {
-	addrs := slices.Clone(join)
-	for _, s := range c.servers() {
-		if s.ID != c.self.ID && !slices.Contains(addrs, string(s.Address)) {
-			addrs = append(addrs, string(s.Address))
-		}
-	}
-	m, _ := parseServerID(c.self.ID)
+func (c *Controller) askWhetherMember() error {
 	ctx, cancel := context.WithTimeout(c.closed, memberTime)
 	defer cancel()
-	_, err := askToJoin(ctx, c.peers, addrs, joinAsk{JoinRequest: JoinRequest{m.ID, m.Directory, string(c.self.Address), c.settings.levels}, moved: true})
+	_, err := askToJoin(ctx, c.peers, c.othersAt(), c.movedAsk())
 	return err
 }
 

@@ -200,7 +200,7 @@ func (c *Controller) lookAtBrokers() {
 // the session of the node that was it before. The lock is held.
 func (c *Controller) blameFormer(im *Image) {
 	h := &c.beats
-	m, ok := parseServerID(c.leaders.replaced(c.self.ID))
+	m, ok := parseServerID(c.leaders.replaced(c.self))
 	b, known := im.Broker(m.ID)
 	last := c.raft.LastContact()
 	if !ok || !known || last.IsZero() {

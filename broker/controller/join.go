@@ -140,6 +140,9 @@ func (c *Controller) serveJoin(ctx context.Context, _ peer.Identity, body []byte
 	if err != nil {
 		return nil, err
 	}
+	if j.moved {
+		c.noteMoved(j)
+	}
 	if c.raft.State() != raft.Leader {
 		if j.forwarded {
 			return nil, ErrNotController
@@ -166,7 +169,7 @@ func (c *Controller) admit(ctx context.Context, j joinAsk) (Joined, error) {
 	if o := c.propose(ctx, barrierAsk{}); o.err != nil {
 		return Joined{}, o.err
 	}
-	if j.Directory.IsZero() || j.PeerAddr == "" || c.self.Address == raft.ServerAddress(c.self.ID) {
+	if j.Directory.IsZero() || j.PeerAddr == "" || c.addr == "" {
 		return Joined{}, refuse(ErrUnknownBroker, "A node without a data directory or an address can't join, nor can one join a node without.")
 	}
 	if err := j.Levels.check(c.Image().FormatLevel); err != nil {
@@ -180,7 +183,7 @@ func (c *Controller) admit(ctx context.Context, j joinAsk) (Joined, error) {
 	if known != nil {
 		m, _ := parseServerID(known.ID)
 		to.Node = m.ID
-		return to, c.moveServer(*known, raft.ServerAddress(j.PeerAddr))
+		return to, c.heardOf(known.ID, j.PeerAddr)
 	}
 	if j.moved {
 		return Joined{}, refuse(ErrUnknownBroker, "Node %d with this data directory is not a member of the cluster: it was forgotten, or another data directory has its place. Whatever it holds is held by others: start it on an empty data directory, and let that join.", j.Node)
@@ -194,7 +197,11 @@ func (c *Controller) admit(ctx context.Context, j joinAsk) (Joined, error) {
 		return Joined{}, err
 	}
 	c.logger.Info("a node joins", "node", to.Node, "address", j.PeerAddr)
-	return to, raftDone(c.raft.AddNonvoter(serverID(to.Node, j.Directory), raft.ServerAddress(j.PeerAddr), 0, 0))
+	id := serverID(to.Node, j.Directory)
+	if err := c.heardOf(id, j.PeerAddr); err != nil {
+		return Joined{}, err
+	}
+	return to, raftDone(c.raft.AddNonvoter(id, raft.ServerAddress(id), 0, 0))
 }
 
 // knownAs finds the member a node is already, by its data directory.
@@ -214,18 +221,6 @@ func (c *Controller) knownAs(j joinAsk) (*raft.Server, error) {
 		return &servers[i], nil
 	}
 	return nil, nil
-}
-
-// moveServer gives a member another address.
-func (c *Controller) moveServer(s raft.Server, addr raft.ServerAddress) error {
-	switch {
-	case s.Address == addr:
-		return nil
-	case s.Suffrage == raft.Voter:
-		return raftDone(c.raft.AddVoter(s.ID, addr, 0, 0))
-	default:
-		return raftDone(c.raft.AddNonvoter(s.ID, addr, 0, 0))
-	}
 }
 
 // freeNode takes a node id nobody has.
@@ -266,7 +261,7 @@ func (c *Controller) replaceNode(ctx context.Context, id offsets.BrokerID) error
 	switch {
 	case old == nil:
 		return nil
-	case old.ID == c.self.ID:
+	case old.ID == c.self:
 		return refuse(ErrDuplicateBroker, "Node %d is in service with another data directory.", id)
 	}
 	c.logger.Info("a node's data directory is replaced", "node", id, "was", old.ID)
@@ -288,36 +283,6 @@ func (c *Controller) outOfService(ctx context.Context, id offsets.BrokerID) bool
 			return false
 		case <-ctx.Done():
 			return false
-		}
-	}
-}
-
-// tellAddress tells the others this node's new address until it is known.
-func (c *Controller) tellAddress() {
-	m, _ := parseServerID(c.self.ID)
-	for {
-		var known bool
-		var addrs []string
-		for _, s := range c.servers() {
-			if s.ID != c.self.ID {
-				addrs = append(addrs, string(s.Address))
-			} else {
-				known = s.Address == c.self.Address
-			}
-		}
-		if known {
-			return
-		}
-		ctx, cancel := context.WithTimeout(c.closed, time.Second)
-		_, err := askToJoin(ctx, c.peers, addrs, joinAsk{JoinRequest: JoinRequest{m.ID, m.Directory, string(c.self.Address), c.settings.levels}, moved: true})
-		cancel()
-		if err != nil {
-			c.logger.Warn("the other nodes don't know this one's new address yet", "address", c.self.Address, "error", err)
-		}
-		select {
-		case <-time.After(joinPause):
-		case <-c.closing:
-			return
 		}
 	}
 }

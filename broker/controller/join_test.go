@@ -3,7 +3,9 @@ package controller
 import (
 	"context"
 	"errors"
+	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -184,4 +186,46 @@ func TestMoved(t *testing.T) {
 		}
 		equalImages(t, nodes)
 	})
+}
+
+// TestMostMove: also when most voters start at other addresses, so that nobody
+// can lead before they are found there, or all of them, who then know of each
+// other what they were started with only. They stay found: a start of all at
+// once on what the first left on their disks needs nothing more.
+func TestMostMove(t *testing.T) {
+	for _, moved := range []int{2, 3} {
+		t.Run(strconv.Itoa(moved), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				_, nodes := clusterOf(t, 3)
+				defer func() { stopAll(nodes) }()
+				nodes[0].voters(3)
+				stopAll(nodes[:moved])
+				for i, n := range nodes[:moved] {
+					n.addr = "moved" + string(rune('1'+i)) + ":2"
+				}
+				again := func(which []*member) {
+					var opened sync.WaitGroup
+					for _, n := range which {
+						opened.Go(n.start)
+					}
+					opened.Wait()
+					nodes[2].inService(1, 2, 3)
+					equalImages(t, nodes)
+				}
+				if moved == len(nodes) {
+					for i, n := range nodes {
+						n.join = []string{nodes[(i+1)%3].addr}
+					}
+				}
+				again(nodes[:moved])
+				for range 2 {
+					for _, n := range nodes {
+						n.join = nil
+						n.kill()
+					}
+					again(nodes)
+				}
+			})
+		})
+	}
 }

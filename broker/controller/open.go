@@ -97,7 +97,10 @@ type Controller struct {
 	logger   *slog.Logger
 	machine  *machine
 	raft     *raft.Raft
-	self     raft.Server
+	self     raft.ServerID
+	addr     string   // where the others reach this node; "" when alone
+	others   []string // addresses of nodes this one was started with
+	where    *addresses
 	peers    *peer.Peers
 	stream   *stream
 	trans    *raft.NetworkTransport
@@ -125,6 +128,7 @@ type Controller struct {
 	suspects     chan Broker   // whose connections ended
 	beats        heartbeats
 	failed       chan error
+	started      chan struct{} // closed when Raft can be asked
 	running      sync.WaitGroup
 	membership   chan struct{} // full while a server is added or removed
 }
@@ -151,6 +155,7 @@ func Open(ctx context.Context, c Config) (*Controller, error) {
 		peers:        c.Peers,
 		leaders:      newLeaders(c.Logger),
 		failed:       make(chan error, 1),
+		started:      make(chan struct{}),
 	}
 	o.closed, o.cancel = context.WithCancel(context.Background())
 	o.machine = newMachine(c.OnChange, o.fail, o.snapshotDue, o.settings.levels)
@@ -175,6 +180,9 @@ func (c *Controller) start(ctx context.Context, config Config) error {
 	}
 	var err error
 	if c.stable, err = openStable(config.FS, path.Join(dir, stableFile)); err != nil {
+		return damagedFolder(err)
+	}
+	if c.where, err = openAddresses(c.stable); err != nil {
 		return damagedFolder(err)
 	}
 	snaps, err := openSnapshots(config.FS, path.Join(dir, snapshotsDir), c.settings.levels, c.fail)
@@ -214,7 +222,7 @@ func (c *Controller) start(ctx context.Context, config Config) error {
 		c.running.Go(c.watchBrokers)
 		c.running.Go(c.watchVoters)
 		c.running.Go(c.succeed)
-		c.running.Go(func() { c.watchMembership(config.Join) })
+		c.running.Go(c.watchMembership)
 	}
 	if err := c.enter(ctx, config); err != nil {
 		return err

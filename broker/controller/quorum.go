@@ -43,7 +43,7 @@ func (c *Controller) Quorum() (Quorum, error) {
 	}
 	for _, s := range future.Configuration().Servers {
 		m, ok := parseServerID(s.ID)
-		m.Addr, m.End = string(s.Address), c.endOf(m.ID)
+		m.Addr, m.End = c.addressOf(s.ID), c.endOf(m.ID)
 		switch {
 		case !ok:
 			continue // nothing this program named

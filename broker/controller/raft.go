@@ -45,14 +45,11 @@ func serverID(node offsets.BrokerID, directory UUID) raft.ServerID {
 // alone.
 func (c *Controller) startRaft(config Config, snaps *snapshots, found bool) error {
 	id := serverID(config.NodeID, config.Directory)
-	c.self = raft.Server{Suffrage: raft.Voter, ID: id, Address: raft.ServerAddress(config.PeerAddr)}
-	if config.PeerAddr == "" {
-		c.self.Address = raft.ServerAddress(id)
-	}
-	c.stream = newStream(config.Peers, c.self.Address, c.memberAt, c.parted)
+	c.self, c.addr, c.others = id, config.PeerAddr, config.Join
+	c.stream = newStream(config.Peers, id, config.PeerAddr, c.where, c.parted)
 	logger := newRaftLogger(config.Logger)
 	c.trans = raft.NewNetworkTransportWithConfig(&raft.NetworkTransportConfig{
-		Logger: logger, Stream: c.stream, MaxPool: 3, Timeout: rpcTimeout,
+		Logger: logger, Stream: c.stream, ServerAddressProvider: c.stream, MaxPool: 3, Timeout: rpcTimeout,
 		// One message at a time: a pipeline gains nothing where changes share
 		// entries, and one that met a stalled disk may stay wedged.
 		MaxRPCsInFlight: 1,
@@ -68,7 +65,7 @@ func (c *Controller) startRaft(config Config, snaps *snapshots, found bool) erro
 	// Raft's own trigger is switched off: takeSnapshots counts bytes as well.
 	rc.SnapshotThreshold, rc.SnapshotInterval = math.MaxUint64, 24*time.Hour
 	if found {
-		alone := raft.Configuration{Servers: []raft.Server{c.self}}
+		alone := raft.Configuration{Servers: []raft.Server{{Suffrage: raft.Voter, ID: id, Address: raft.ServerAddress(id)}}}
 		if err := raft.BootstrapCluster(rc, c.entries, c.stable, snaps, c.trans, alone); err != nil {
 			return err
 		}
@@ -79,7 +76,7 @@ func (c *Controller) startRaft(config Config, snaps *snapshots, found bool) erro
 		return err
 	}
 	c.raft.RegisterObserver(c.leaders.observer)
-	close(c.stream.ready)
+	close(c.started)
 	return nil
 }
 
@@ -88,25 +85,15 @@ func (c *Controller) servers() []raft.Server {
 	return c.raft.GetConfiguration().Configuration().Servers
 }
 
-// memberAt finds the member with an address.
-func (c *Controller) memberAt(addr raft.ServerAddress) (QuorumMember, bool) {
-	servers := c.servers()
-	i := slices.IndexFunc(servers, func(s raft.Server) bool { return s.Address == addr })
-	if i < 0 {
-		return QuorumMember{}, false
-	}
-	return parseServerID(servers[i].ID)
-}
-
 // alone tells whether this node makes up the whole cluster.
 func (c *Controller) alone() bool {
 	select {
-	case <-c.stream.ready:
+	case <-c.started:
 	default:
 		return true // Raft is about to start, and can't say
 	}
 	servers := c.servers()
-	return len(servers) == 1 && servers[0].ID == c.self.ID
+	return len(servers) == 1 && servers[0].ID == c.self
 }
 
 // elect lets a node that is the only one lead at once: it need not wait for a
@@ -115,10 +102,11 @@ func (c *Controller) alone() bool {
 func (c *Controller) elect(ctx context.Context) error {
 	if !c.alone() {
 		servers := c.servers()
-		switch i := slices.IndexFunc(servers, func(s raft.Server) bool { return s.ID == c.self.ID }); {
-		case i < 0 && (c.peers == nil || len(servers) == 1 && c.serverOf(c.node) != nil): // nobody else could say what that means
-			return fmt.Errorf("%w: the quorum in the raft log is %v, this node is %s", errFormat, servers, c.self.ID)
-		case i >= 0 && servers[i].Address != c.self.Address && c.peers != nil:
+		member := slices.ContainsFunc(servers, func(s raft.Server) bool { return s.ID == c.self })
+		if !member && (c.peers == nil || len(servers) == 1 && c.serverOf(c.node) != nil) { // nobody else could say what that means
+			return fmt.Errorf("%w: the quorum in the raft log is %v, this node is %s", errFormat, servers, c.self)
+		}
+		if was := c.where.of(c.self); was != "" && was != c.addr && c.peers != nil {
 			c.running.Go(c.tellAddress)
 		}
 		return nil
@@ -131,16 +119,14 @@ func (c *Controller) elect(ctx context.Context) error {
 	case <-ctx.Done():
 		return fmt.Errorf("wait for leadership: %w", ctx.Err())
 	}
-	if c.servers()[0].Address == c.self.Address {
-		return nil
-	}
-	return c.raft.AddVoter(c.self.ID, c.self.Address, 0, 0).Error() // its new address
+	return nil
 }
 
 // standNow makes this node stand for leader at once.
 func (c *Controller) standNow() error {
-	now := raft.TimeoutNowRequest{RPCHeader: raft.RPCHeader{ProtocolVersion: raft.ProtocolVersionMax, ID: []byte(c.self.ID), Addr: []byte(c.self.Address)}}
-	return c.trans.TimeoutNow(c.self.ID, c.self.Address, &now, new(raft.TimeoutNowResponse))
+	addr := c.trans.LocalAddr()
+	now := raft.TimeoutNowRequest{RPCHeader: raft.RPCHeader{ProtocolVersion: raft.ProtocolVersionMax, ID: []byte(c.self), Addr: []byte(addr)}}
+	return c.trans.TimeoutNow(c.self, addr, &now, new(raft.TimeoutNowResponse))
 }
 
 // stalled is told when the disk hangs: for some time this node doesn't stand

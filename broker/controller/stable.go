@@ -35,6 +35,9 @@ const (
 	// floorKey holds the last index of the log at a clean stop: it can't end
 	// before that.
 	floorKey = "floor"
+	// addressesKey holds where the nodes of the quorum are reached, in any order:
+	// array of (server id string | epoch of the registration i64 | address string).
+	addressesKey = "addresses"
 )
 
 func openStable(filesystem vfs.FS, path string) (*stable, error) {

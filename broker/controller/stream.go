@@ -22,11 +22,10 @@ const (
 // stream is the network as Raft sees it: connections between peers, and one
 // kind without a network, from a node to itself. It is a raft.StreamLayer.
 type stream struct {
-	self  raft.ServerAddress
-	peers *peer.Peers // nil = alone
-	// at tells which member has an address. It is asked when ready is closed.
-	at    func(raft.ServerAddress) (QuorumMember, bool)
-	ready chan struct{}
+	self  raft.ServerID
+	addr  raft.ServerAddress // of this node, which Raft tells the others
+	peers *peer.Peers        // nil = alone
+	where *addresses
 	// parted is told when a node's connection to this one has ended.
 	parted func(raft.ServerID)
 
@@ -35,13 +34,16 @@ type stream struct {
 	cancel  context.CancelFunc
 
 	mu   sync.Mutex
-	open map[net.Conn]struct{}
+	open map[*trackedConn]struct{}
 }
 
-func newStream(peers *peer.Peers, self raft.ServerAddress, at func(raft.ServerAddress) (QuorumMember, bool), parted func(raft.ServerID)) *stream {
+func newStream(peers *peer.Peers, self raft.ServerID, addr string, where *addresses, parted func(raft.ServerID)) *stream {
 	s := &stream{
-		self: self, peers: peers, at: at, parted: parted, ready: make(chan struct{}),
-		arrived: make(chan net.Conn), open: make(map[net.Conn]struct{}),
+		self: self, addr: raft.ServerAddress(addr), peers: peers, where: where, parted: parted,
+		arrived: make(chan net.Conn), open: make(map[*trackedConn]struct{}),
+	}
+	if addr == "" {
+		s.addr = raft.ServerAddress(self)
 	}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	if peers != nil {
@@ -54,7 +56,7 @@ func newStream(peers *peer.Peers, self raft.ServerAddress, at func(raft.ServerAd
 
 // deliver hands a connection to Raft.
 func (s *stream) deliver(conn net.Conn) {
-	tracked, err := s.track(conn)
+	tracked, err := s.track(conn, "")
 	if err != nil {
 		return
 	}
@@ -78,14 +80,15 @@ func (c *incoming) Close() error {
 	return c.Conn.Close()
 }
 
-// track keeps a connection in mind until it is closed.
-func (s *stream) track(conn net.Conn) (net.Conn, error) {
+// track keeps a connection in mind until it is closed; to is whom this node
+// dialled.
+func (s *stream) track(conn net.Conn, to raft.ServerID) (net.Conn, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.ctx.Err() != nil {
 		return nil, errors.Join(net.ErrClosed, conn.Close())
 	}
-	t := &trackedConn{conn, s}
+	t := &trackedConn{conn, s, to}
 	s.open[t] = struct{}{}
 	return t, nil
 }
@@ -94,6 +97,7 @@ func (s *stream) track(conn net.Conn) (net.Conn, error) {
 type trackedConn struct {
 	net.Conn
 	stream *stream
+	to     raft.ServerID
 }
 
 // Close closes the connection.
@@ -114,24 +118,29 @@ func (s *stream) Accept() (net.Conn, error) {
 	}
 }
 
-// Dial connects to the member at an address. It doesn't fail before its time is
-// up: Raft waits after each failure, in the end for ten seconds, and a node that
-// comes back must not wait that long for what it missed.
+// ServerAddr tells Raft the address of a node: this one's own is for the others,
+// theirs are their ids, as only Dial knows where they are. It is a
+// raft.ServerAddressProvider.
+func (s *stream) ServerAddr(id raft.ServerID) (raft.ServerAddress, error) {
+	if id == s.self {
+		return s.addr, nil
+	}
+	return raft.ServerAddress(id), nil
+}
+
+// Dial connects to a member. It doesn't fail before its time is up: Raft waits
+// after each failure, in the end for ten seconds, and a node that comes back
+// must not wait that long for what it missed.
 func (s *stream) Dial(address raft.ServerAddress, timeout time.Duration) (net.Conn, error) {
 	ctx, cancel := context.WithTimeout(s.ctx, timeout)
 	defer cancel()
-	select {
-	case <-s.ready:
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
-	if address == s.self {
+	if address == s.addr {
 		return s.loop(ctx)
 	}
 	for wait := redialFirst; ; wait = min(2*wait, redialLast) {
-		conn, err := s.dial(ctx, address)
+		conn, err := s.dial(ctx, raft.ServerID(address))
 		if err == nil {
-			return s.track(conn)
+			return s.track(conn, raft.ServerID(address))
 		}
 		select {
 		case <-time.After(wait):
@@ -145,7 +154,7 @@ func (s *stream) Dial(address raft.ServerAddress, timeout time.Duration) (net.Co
 func (s *stream) loop(ctx context.Context) (net.Conn, error) {
 	near, far := net.Pipe()
 	go s.deliver(far) // ends at the latest when the stream is closed
-	conn, err := s.track(near)
+	conn, err := s.track(near, s.self)
 	if err != nil {
 		return nil, err
 	}
@@ -154,12 +163,13 @@ func (s *stream) loop(ctx context.Context) (net.Conn, error) {
 
 // dial connects once. Whoever answers must be the member that Raft means: what
 // another node acknowledges doesn't count for it.
-func (s *stream) dial(ctx context.Context, address raft.ServerAddress) (net.Conn, error) {
-	member, ok := s.at(address)
-	if !ok || s.peers == nil {
-		return nil, fmt.Errorf("no member of the metadata quorum is at %s", address)
+func (s *stream) dial(ctx context.Context, to raft.ServerID) (net.Conn, error) {
+	member, ok := parseServerID(to)
+	address := s.where.of(to)
+	if !ok || address == "" || s.peers == nil {
+		return nil, fmt.Errorf("it isn't known where member %s of the metadata quorum is", to)
 	}
-	conn, err := s.peers.Dial(ctx, string(address), peer.Raft, member.ID)
+	conn, err := s.peers.Dial(ctx, address, peer.Raft, member.ID)
 	if err != nil {
 		return nil, err
 	}
@@ -171,7 +181,7 @@ func (s *stream) dial(ctx context.Context, address raft.ServerAddress) (net.Conn
 }
 
 // Addr is the node's own address.
-func (s *stream) Addr() net.Addr { return streamAddr(s.self) }
+func (s *stream) Addr() net.Addr { return streamAddr(s.addr) }
 
 // streamAddr is an address of Raft's.
 type streamAddr raft.ServerAddress
@@ -179,17 +189,28 @@ type streamAddr raft.ServerAddress
 func (streamAddr) Network() string  { return "peer" }
 func (a streamAddr) String() string { return string(a) }
 
+// hangUp closes the connections this node made to another one, which has moved.
+func (s *stream) hangUp(on raft.ServerID) {
+	s.closeAll(func(t *trackedConn) bool { return t.to == on })
+}
+
 // Close closes all connections.
 func (s *stream) Close() error {
 	s.cancel()
+	s.closeAll(func(*trackedConn) bool { return true })
+	return nil
+}
+
+func (s *stream) closeAll(which func(*trackedConn) bool) {
 	s.mu.Lock()
-	open := make([]net.Conn, 0, len(s.open))
+	var open []net.Conn
 	for conn := range s.open {
-		open = append(open, conn)
+		if which(conn) {
+			open = append(open, conn)
+		}
 	}
 	s.mu.Unlock()
 	for _, conn := range open {
 		_ = conn.Close() // nobody is left to be told
 	}
-	return nil
 }

@@ -29,7 +29,7 @@ func (c *Controller) succeed() {
 	for {
 		select {
 		case from := <-c.partings:
-			if addr, id := c.raft.LeaderWithID(); id == from && id != c.self.ID {
+			if addr, id := c.raft.LeaderWithID(); id == from && id != c.self {
 				c.succeedTo(addr, id)
 			}
 		case <-c.closing:
@@ -61,7 +61,7 @@ func (c *Controller) succeedTo(addr raft.ServerAddress, leader raft.ServerID) {
 // rankAfter is this node's place among the voters but for the leader.
 func (c *Controller) rankAfter(leader raft.ServerID) (rank int, ok bool) {
 	voters := slices.DeleteFunc(slices.Clone(c.servers()), func(s raft.Server) bool { return s.Suffrage != raft.Voter || s.ID == leader })
-	rank = slices.IndexFunc(voters, func(s raft.Server) bool { return s.ID == c.self.ID })
+	rank = slices.IndexFunc(voters, func(s raft.Server) bool { return s.ID == c.self })
 	return rank, rank >= 0
 }
 

@@ -40,6 +40,7 @@ func (c *Controller) watchVoters() {
 			return
 		}
 		im, now := c.Image(), time.Now()
+		c.learnAddresses(im)
 		if c.leads() && len(c.servers()) > 1 && now.After(resting) {
 			if err := c.changeServers(old, im); err != nil {
 				c.logger.Warn("the metadata quorum is not changed", "error", err)
@@ -70,7 +71,7 @@ func (c *Controller) changeServers(old, im *Image) error {
 	servers := make([]quorumServer, len(all))
 	for i, s := range all {
 		m, _ := parseServerID(s.ID)
-		servers[i] = quorumServer{m.ID, s.Suffrage == raft.Voter, s.ID == c.self.ID}
+		servers[i] = quorumServer{m.ID, s.Suffrage == raft.Voter, s.ID == c.self}
 	}
 	change, ok := c.planVoters(servers, old, im)
 	if !ok {
