@@ -141,7 +141,7 @@ func (t *target) locateService(service string, ids []string, c *conf) error {
 	t.origin = "dfs.ha.namenodes." + service + " of " + c.place()
 	resolved, err := c.get("dfs.client.failover.resolve-needed." + service)
 	if err == nil && resolved == "true" {
-		return fmt.Errorf("user %s beside Kerberos, where the principal says who the user is: take user away", access.User)
+		err = fmt.Errorf("dfs.client.failover.resolve-needed.%s: one name for several NameNodes is not available: name each of them in the job", service)
 	}
 	return err
 }
