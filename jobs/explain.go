@@ -42,6 +42,7 @@ func (s *Spec) Explain() ([]byte, error) {
 	e.list("metadata_columns", s.Metadata)
 	e.section("output", func(c *explainer) {
 		c.scalar("root", s.Output.Root)
+		explainHDFS(c, s.Output.Root, s.Output.Access)
 		c.scalar("format", s.Output.Format)
 		codec := s.Output.Codec
 		if s.Output.Level != 0 {

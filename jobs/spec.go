@@ -7,6 +7,7 @@ import (
 
 	"sawlog/formats"
 	"sawlog/loader"
+	"sawlog/loader/sink"
 )
 
 // Spec is a job file, checked and with every default filled in.
@@ -82,6 +83,7 @@ type PartitionBy struct {
 // Output says where files go and how they are written.
 type Output struct {
 	Root       string // may hold {topic}
+	Access     sink.Access
 	Format     string
 	Codec      string
 	Level      int // 0 = the codec's default

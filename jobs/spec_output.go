@@ -67,9 +67,7 @@ func (s *Spec) readOutput(root *section) {
 	if sec.keys != nil && !sec.has("root") {
 		sec.missing("root", "where files go, such as file:///var/lib/sawlog/warehouse/pageviews")
 	}
-	if sec.get("hdfs") != nil {
-		sec.say("hdfs", notYet)
-	}
+	s.readHDFS(sec)
 	o.Format = "parquet"
 	switch format := sec.text("format", "parquet"); format {
 	case "parquet":
@@ -116,15 +114,13 @@ func checkRoot(text string) (string, error) {
 	u, err := url.Parse(strings.ReplaceAll(text, "{topic}", "topic"))
 	switch {
 	case err != nil:
-		return "", fmt.Errorf("%q is no URI: want file:///path", text)
-	case u.Scheme == "hdfs":
-		return "", fmt.Errorf("hdfs " + notYet + ": want file:///path")
+		return "", fmt.Errorf("%q is no URI: want file:///path or hdfs://HOST/path", text)
 	case u.Scheme == "" && strings.HasPrefix(text, "/"):
 		return "", fmt.Errorf("%q has no scheme; did you mean file://%s?", text, text)
-	case u.Scheme != "file":
-		return "", fmt.Errorf("%q: want file:///path", text)
-	case u.Host != "" && u.Host != "localhost" || !strings.HasPrefix(u.Path, "/") || u.Path == "/" || u.RawQuery != "" || u.Fragment != "":
-		return "", fmt.Errorf("%q: want an absolute path, as in file:///var/lib/sawlog/warehouse", text)
+	case u.Scheme != "file" && u.Scheme != "hdfs":
+		return "", fmt.Errorf("%q: want file:///path or hdfs://HOST/path", text)
+	case u.Scheme == "file" && u.Host != "" && u.Host != "localhost" || !strings.HasPrefix(u.Path, "/") || u.Path == "/" || u.RawQuery != "" || u.Fragment != "" || u.User != nil:
+		return "", fmt.Errorf("%q: want an absolute path, as in file:///var/lib/sawlog/warehouse or hdfs://nn1:8020/warehouse", text)
 	case strings.Contains(strings.ReplaceAll(text, "{topic}", ""), "{"):
 		return "", fmt.Errorf("%q: the only word in braces is {topic}", text)
 	}
