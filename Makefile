@@ -20,6 +20,7 @@ CC_FOUND := $(shell command -v gcc || command -v cc || command -v clang)
 
 FUZZTIME ?= 20s
 RUNS ?= 5
+FIRST ?= 1
 ROUNDS ?= 30
 LOAD ?= 30m
 CUTS ?= 20
@@ -109,7 +110,7 @@ compat: bin/sawlog
 # the faults they bring, and says so. What the runs check is checked first.
 chaos: bin/sawlog
 	go test -count=1 -timeout 10m -skip '$(CHAOS_RUNS)' ./broker/chaos
-	go test -count=1 -timeout 24h -v -run 'TestChaos$$' ./broker/chaos -runs $(RUNS) $(if $(OUT),-out $(OUT))
+	go test -count=1 -timeout 24h -v -run 'TestChaos$$' ./broker/chaos -runs $(RUNS) -first $(FIRST) $(if $(OUT),-out $(OUT))
 
 # Tests of broker/chaos that start clusters.
 CHAOS_RUNS := TestChaos$$|TestFailover|TestPowerLoss|TestNoFalseFence
