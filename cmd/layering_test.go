@@ -46,6 +46,7 @@ var rooms = map[string][]string{
 	"loader":                {"broker/vfs", "consumer", "formats", "formats/parquet", "loader/sink", "offsets"},
 	"loader/sink":           {"broker/vfs"},
 	"loader/sink/local":     {"broker/vfs", "loader/sink"},
+	"loader/sink/hdfs":      {"loader/sink"},
 	"loader/sink/hdfs/mini": {"broker/compat/peer"}, // for tests
 	"loader/sink/sinktest":  {"broker/vfs", "loader/sink"},
 	"loader/engine/local":   {"loader"},
@@ -71,6 +72,8 @@ var soleImporters = map[string][]string{
 	"go.yaml.in/yaml/v4":                             {"jobs", "cmd/sawlog/config", "cmd/sawlog"},
 	"github.com/adhocore/gronx":                      {"jobs"},
 	"github.com/pierrec/lz4/v4":                      {"broker/record"},
+	"github.com/colinmarc/hdfs/v2":                   {"loader/sink/hdfs"},
+	"github.com/jcmturner/gokrb5/v8":                 {"loader/sink/hdfs"},
 	"github.com/klauspost/compress":                  {"broker/record", "formats", "formats/parquet", "cmd/sawlog"},
 	"github.com/apache/arrow/go/v15/parquet/pqarrow": {},
 }

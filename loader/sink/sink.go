@@ -91,6 +91,11 @@ func Clean(name string) error {
 	return nil
 }
 
+// PutPrefix begins the names of folders in which a store without links keeps
+// what it is about to put, beside the folder it is put to. One that is old was
+// left by a crash.
+const PutPrefix = ".put-"
+
 // Write makes a new file of data. Nothing is durable yet.
 func Write(s Sink, name string, data []byte) error {
 	w, err := s.Create(name)

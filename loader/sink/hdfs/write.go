@@ -1,0 +1,225 @@
+package hdfs
+
+import (
+	"bytes"
+	"cmp"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"io"
+	"os"
+	"path"
+
+	"github.com/colinmarc/hdfs/v2"
+
+	"sawlog/loader/sink"
+)
+
+// Create makes a new file. What is written is kept on this machine until Close
+// sends it: the library has no way on when a DataNode fails in the middle of a
+// file, so the file is then sent anew.
+func (s *Sink) Create(name string) (io.WriteCloser, error) {
+	if err := sink.Clean(name); err != nil {
+		return nil, err
+	}
+	out, err := s.create(name)
+	if err != nil {
+		return nil, err
+	}
+	return &writer{sink: s, name: name, out: out}, nil
+}
+
+// Upload copies a file of this machine to a new file.
+func (s *Sink) Upload(localFile, name string) error {
+	if err := sink.Clean(name); err != nil {
+		return err
+	}
+	src, err := os.Open(localFile)
+	if err != nil {
+		return classify("upload", localFile, &os.PathError{Err: bare(err)}, sink.Permanent)
+	}
+	defer func() { _ = src.Close() }() // only read
+	st, err := src.Stat()
+	if err != nil {
+		return classify("upload", localFile, bare(err), sink.Permanent)
+	}
+	out, err := s.create(name)
+	if err != nil {
+		return err
+	}
+	return s.send(out, name, src, st.Size())
+}
+
+// bare drops the operation and path the system put before the cause.
+func bare(err error) error {
+	var pathErr *os.PathError
+	if errors.As(err, &pathErr) {
+		return pathErr.Err
+	}
+	return err
+}
+
+// create claims a name. A lost answer leaves it open whose the file is; one
+// without bytes is taken for ours.
+func (s *Sink) create(name string) (*hdfs.FileWriter, error) {
+	var out *hdfs.FileWriter
+	err := s.change("create", name, func(c *hdfs.Client) (err error) {
+		out, err = s.openNew(c, s.at(name))
+		return err
+	}, func(c *hdfs.Client) (bool, error) {
+		st, err := c.Stat(s.at(name))
+		if errors.Is(err, os.ErrNotExist) {
+			return false, nil
+		}
+		out = nil // there, but not ours to write to: it is replaced by send
+		return err == nil && !st.IsDir() && st.Size() == 0, err
+	})
+	return out, err
+}
+
+// openNew makes a file that wasn't there.
+func (s *Sink) openNew(c *hdfs.Client, abs string) (*hdfs.FileWriter, error) {
+	replication, block := s.target.replication, s.target.blockSize
+	if replication == 0 || block == 0 {
+		d, err := c.ServerDefaults()
+		if err != nil {
+			return nil, err
+		}
+		replication, block = cmp.Or(replication, d.Replication), cmp.Or(block, d.BlockSize)
+	}
+	return c.CreateFile(abs, replication, block, fileMode)
+}
+
+// sendTries is how often a file is sent. The NameNode may choose the same
+// DataNodes again until it knows that one is gone, and the library can't name
+// those it should leave out.
+const sendTries = 10
+
+// send writes a file to the name that create claimed. The first try writes to
+// out; each later one writes to a name of its own and renames it into place: a
+// request that was lost with its connection may yet be carried out, and must not
+// meet the file that counts.
+func (s *Sink) send(out *hdfs.FileWriter, name string, src io.ReaderAt, size int64) error {
+	wait := s.limits.patience()
+	part := ""
+	var err error
+	for try := range sendTries {
+		if out != nil {
+			if err = s.fill(out, cmp.Or(part, name), io.NewSectionReader(src, 0, size), size); err == nil {
+				break
+			}
+			if outcomeOf(err) == answered || try == sendTries-1 || !wait.wait() {
+				break
+			}
+		}
+		if part != "" {
+			_ = s.RemoveAll(part) // what is left of a try; its error is not of interest
+		}
+		part = path.Join(path.Dir(name), "."+path.Base(name)+"."+nonce())
+		if out, err = s.create(part); err != nil {
+			break
+		}
+	}
+	if err == nil && part != "" {
+		err = s.Rename(part, name)
+	}
+	if err == nil {
+		return nil
+	}
+	for _, left := range []string{part, name} {
+		if left != "" {
+			_ = s.RemoveAll(left) // half a file; the error above is the one to report
+		}
+	}
+	return classify("write", name, err, sink.Retryable)
+}
+
+// fill writes all bytes to a file that was just made, and closes it.
+func (s *Sink) fill(out *hdfs.FileWriter, name string, src io.Reader, size int64) error {
+	_, err := io.CopyBuffer(struct{ io.Writer }{out}, src, make([]byte, min(max(size, 1), 1<<20)))
+	if err != nil {
+		_ = out.Close() // ends its connection; the file is sent anew
+		return err
+	}
+	return s.finish(out, name, size)
+}
+
+// finish closes a file until the NameNode says that it is whole: that enough
+// DataNodes have told it so may take a while.
+func (s *Sink) finish(out *hdfs.FileWriter, name string, size int64) error {
+	wait := s.limits.patience()
+	for {
+		err := out.Close()
+		if err == nil {
+			return nil
+		}
+		outcome := outcomeOf(err)
+		if hdfs.IsErrReplicating(err) {
+			outcome = refused
+		}
+		if outcome == unknown {
+			c, connected := s.connect()
+			if connected == nil {
+				// A file that was closed has its full length; one that is being
+				// written counts without its last block.
+				if st, look := c.Stat(s.at(name)); look == nil && st.Size() == size && size > 0 {
+					return nil
+				}
+			}
+		}
+		if outcome == answered || !wait.wait() {
+			return err
+		}
+	}
+}
+
+// writer keeps what is written until Close.
+type writer struct {
+	sink *Sink
+	name string
+	out  *hdfs.FileWriter
+	buf  bytes.Buffer
+	disk *os.File // instead of buf, when it is more than kept
+	size int64
+}
+
+// kept is how many bytes of a file are kept in memory, more are on local disk.
+const kept = 1 << 20
+
+func (w *writer) Write(p []byte) (int, error) {
+	if w.disk == nil && w.size+int64(len(p)) > kept && w.size > 0 {
+		f, err := os.CreateTemp("", "sawlog-hdfs-*")
+		if err != nil {
+			return 0, classify("write", w.name, bare(err), sink.Retryable)
+		}
+		_ = os.Remove(f.Name()) // it lives as long as it is open
+		w.disk = f
+		if _, err := f.Write(w.buf.Bytes()); err != nil {
+			return 0, classify("write", w.name, bare(err), sink.Retryable)
+		}
+		w.buf = bytes.Buffer{}
+	}
+	to := io.Writer(&w.buf)
+	if w.disk != nil {
+		to = w.disk
+	}
+	n, err := to.Write(p)
+	w.size += int64(n)
+	return n, classify("write", w.name, err, sink.Retryable)
+}
+
+func (w *writer) Close() error {
+	src := io.ReaderAt(bytes.NewReader(w.buf.Bytes()))
+	if w.disk != nil {
+		src = w.disk
+		defer func() { _ = w.disk.Close() }() // its bytes are elsewhere by then
+	}
+	return w.sink.send(w.out, w.name, src, w.size)
+}
+
+// nonce tells names apart.
+func nonce() string {
+	var b [8]byte
+	_, _ = rand.Read(b[:]) // never fails
+	return hex.EncodeToString(b[:])
+}
