@@ -24,6 +24,7 @@ import (
 //	_sawlog/quarantine/PLANPLAN-SSSSS.quarantine
 //	_sawlog/retired/N/PATH
 //	_sawlog/tmp/NAME                        files on their way to another name
+//	_sawlog/tmp/marks-NAME/NAME             manifests and success marks on their way
 //
 // All .json files hold one canonical JSON value (canonical.go) and a newline.
 //
@@ -45,10 +46,12 @@ const (
 	QuarantineDir = SystemDir + "/quarantine"
 	RetiredDir    = SystemDir + "/retired"
 	TempDir       = SystemDir + "/tmp"
+	deskPrefix    = TempDir + "/marks-"
 
 	commitName   = "commit.json"
 	planName     = "plan.json"
 	resultName   = "result.json"
+	errorName    = "error.json"
 	manifestName = "_manifest.json"
 	successName  = "_SUCCESS"
 

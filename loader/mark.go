@@ -7,6 +7,7 @@ import (
 	"maps"
 	"path"
 	"slices"
+	"strings"
 
 	"sawlog/loader/sink"
 )
@@ -49,14 +50,7 @@ type Success struct {
 // the last rename, and all is repeated while it moved.
 func (l *Ledger) mark(ctx context.Context, hours map[int64]bool) error {
 	for {
-		marks, err := l.marks(hours)
-		if err != nil {
-			return err
-		}
-		if err := l.replaceAll(ctx, marks, AfterHour); err != nil {
-			return err
-		}
-		moved, err := l.refresh(ctx)
+		moved, err := l.markOnce(ctx, hours)
 		if err != nil {
 			return err
 		}
@@ -71,6 +65,90 @@ func (l *Ledger) mark(ctx context.Context, hours map[int64]bool) error {
 		}
 		maps.Copy(hours, hoursOf(l.fold, l.fold.Head))
 	}
+}
+
+// markTries bounds how often a desk may be swept away under a marker.
+const markTries = 5
+
+// markOnce writes the marks once and tells whether the head moved.
+//
+// A marker may stand still for long, and then put a success mark back that a
+// record which retires files has taken away. So marks are written on a desk, a
+// folder of their own, made before the head is read; whoever retires takes all
+// desks away before the marks (unmark). A desk that is older than the record
+// is gone, and the renames from it fail; who makes one later sees the record.
+func (l *Ledger) markOnce(ctx context.Context, hours map[int64]bool) (moved bool, failed error) {
+	for range markTries {
+		moved, written, err := l.atDesk(ctx, hours)
+		if err != nil || moved {
+			return moved, err
+		}
+		if written != nil && !errors.Is(written, sink.ErrNotExist) {
+			return false, written
+		}
+		if moved, err = l.refresh(ctx); err != nil || moved || written == nil {
+			return moved, err
+		}
+		failed = written // the desk was swept away, and no record came
+	}
+	return false, failed
+}
+
+// atDesk makes a desk, reads the head, and writes the marks if it has not moved.
+func (l *Ledger) atDesk(ctx context.Context, hours map[int64]bool) (moved bool, written, err error) {
+	desk := deskPrefix + newNonce()
+	if err := l.sink.MkdirAll(TempDir); err != nil {
+		return false, nil, sinkError("mark", err)
+	}
+	if err := l.sink.Mkdir(desk); err != nil {
+		return false, nil, sinkError("mark", err)
+	}
+	defer func() {
+		if removed := l.sink.RemoveAll(desk); removed != nil {
+			l.c.Logger.Warn("marks stay", "path", desk, "err", removed)
+		}
+	}()
+	if moved, err = l.refresh(ctx); err != nil || moved {
+		return moved, nil, err
+	}
+	marks, err := l.marks(hours)
+	if err != nil {
+		return false, nil, err
+	}
+	return false, l.replaceAll(ctx, desk, marks, AfterHour), nil
+}
+
+// unmark takes the success marks of folders away, and the desks of markers that
+// could bring them back.
+func (l *Ledger) unmark(folders []string) error {
+	entries, err := l.sink.List(TempDir)
+	if err != nil && !errors.Is(err, sink.ErrNotExist) {
+		return sinkError("retire", err)
+	}
+	for _, e := range entries {
+		name := path.Join(TempDir, e.Name)
+		if !strings.HasPrefix(name, deskPrefix) {
+			continue
+		}
+		if err := l.sink.RemoveAll(name); err != nil {
+			return sinkError("retire", err)
+		}
+	}
+	for _, dir := range folders {
+		if err := l.sink.Remove(SuccessPath(dir)); err != nil && !errors.Is(err, sink.ErrNotExist) {
+			return sinkError("retire", err)
+		}
+	}
+	return l.syncPresent(folders) // before any file moves
+}
+
+// syncPresent makes folders durable, but for those that are not there.
+func (l *Ledger) syncPresent(folders []string) error {
+	present := slices.DeleteFunc(slices.Clone(folders), func(dir string) bool {
+		_, err := l.sink.Stat(dir)
+		return errors.Is(err, sink.ErrNotExist)
+	})
+	return sinkError("retire", l.sink.Sync(present...))
 }
 
 // manifests lists the files of hours, per hour and folder.

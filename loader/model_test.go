@@ -440,19 +440,31 @@ func (m *model) check(s sink.Sink, rest bool) {
 	m.checkSuccess(l, files)
 }
 
-// checkSuccess wants under each success mark all files of its number (L6).
+// checkSuccess wants under each success mark the hour as it was at its number:
+// every file that was visible then (L6). A record that retires takes the mark
+// away before it moves a file, and nothing may bring the mark back.
 func (m *model) checkSuccess(l *Ledger, files map[string]string) {
 	m.t.Helper()
-	for key, h := range l.fold.Hours {
-		for _, dir := range h.Dirs {
-			var success Success
-			if decodeStrict([]byte(files[SuccessPath(dir)]), &success) != nil {
-				continue
-			}
-			for name, v := range l.fold.Files {
-				if v.Hour != nil && *v.Hour == key && v.Number <= success.Number && files[name] == "" && !m.damaged[name] {
-					m.t.Fatalf("seed %d: L6: %s is as of record %d, %s is missing", m.seed, dir, success.Number, name)
-				}
+	marks := map[string]int64{} // folder → number
+	for name, body := range files {
+		var success Success
+		if path.Base(name) == successName && decodeStrict([]byte(body), &success) == nil {
+			marks[path.Dir(name)] = success.Number
+		}
+	}
+	f := NewFold()
+	for f.Head < l.fold.Head {
+		rec, hash, err := readRecord(l.sink, f.Head+1)
+		if err == nil {
+			err = f.Apply(rec, hash)
+		}
+		if err != nil {
+			m.t.Fatalf("seed %d: %v", m.seed, err)
+		}
+		for name := range f.Files {
+			number, marked := marks[path.Dir(name)]
+			if marked && number == f.Head && files[name] == "" && !m.damaged[name] {
+				m.t.Fatalf("seed %d: L6: %s is as of record %d of %d, %s is missing", m.seed, path.Dir(name), number, l.fold.Head, name)
 			}
 		}
 	}

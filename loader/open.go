@@ -325,33 +325,33 @@ type replacement struct {
 
 // replace writes a small file that readers see whole.
 func (l *Ledger) replace(name string, data []byte) error {
-	return l.replaceAll(context.Background(), []replacement{{name, data}}, "")
+	if err := l.sink.MkdirAll(TempDir); err != nil {
+		return sinkError("", err)
+	}
+	return l.replaceAll(context.Background(), TempDir, []replacement{{name, data}}, "")
 }
 
-// replaceAll writes small files one after the other; readers see each whole,
-// and all are durable in the end. point, when set, is the fault point after
-// each.
-func (l *Ledger) replaceAll(ctx context.Context, files []replacement, point FaultPoint) error {
+// replaceAll writes small files one after the other, by way of the folder desk;
+// readers see each whole, and all are durable in the end. point, when set, is
+// the fault point after each.
+func (l *Ledger) replaceAll(ctx context.Context, desk string, files []replacement, point FaultPoint) error {
 	const batch = 1000 // temporary files at a time
 	for chunk := range slices.Chunk(files, batch) {
-		if err := l.replaceChunk(ctx, chunk, point); err != nil {
+		if err := l.replaceChunk(ctx, desk, chunk, point); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (l *Ledger) replaceChunk(ctx context.Context, files []replacement, point FaultPoint) error {
-	if err := l.sink.MkdirAll(TempDir); err != nil {
-		return sinkError("", err)
-	}
+func (l *Ledger) replaceChunk(ctx context.Context, desk string, files []replacement, point FaultPoint) error {
 	temps := make([]string, len(files))
 	folders := map[string]bool{}
 	for i, file := range files {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		temps[i] = TempDir + "/" + newNonce()
+		temps[i] = desk + "/" + newNonce()
 		if err := sink.Write(l.sink, temps[i], file.data); err != nil {
 			return sinkError("write "+file.name, err)
 		}

@@ -189,10 +189,8 @@ func (l *Ledger) retire(rec *Record) error {
 	for _, name := range rec.Retires {
 		folders[path.Dir(name)] = true
 	}
-	for _, dir := range slices.Sorted(maps.Keys(folders)) {
-		if err := l.sink.Remove(SuccessPath(dir)); err != nil && !errors.Is(err, sink.ErrNotExist) {
-			return sinkError("retire", err)
-		}
+	if err := l.unmark(slices.Sorted(maps.Keys(folders))); err != nil {
+		return err
 	}
 	if err := l.dropRetiredStages(rec); err != nil {
 		return err
@@ -210,11 +208,7 @@ func (l *Ledger) retire(rec *Record) error {
 			return err
 		}
 	}
-	present := slices.DeleteFunc(slices.Sorted(maps.Keys(folders)), func(dir string) bool {
-		_, err := l.sink.Stat(dir)
-		return errors.Is(err, sink.ErrNotExist)
-	})
-	return sinkError("retire", l.sink.Sync(present...))
+	return l.syncPresent(slices.Sorted(maps.Keys(folders)))
 }
 
 // dropRetiredStages deletes the stage folders of the splits whose files a
