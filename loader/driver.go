@@ -15,6 +15,7 @@ type Driver struct {
 	Cluster consumer.Cluster // the source, as the driver itself reads it
 	Source  consumer.Config  // the same, as tasks reach it
 	Sink    sink.Sink
+	Access  sink.Access // how tasks reach the sink's root
 	Engine  Engine
 	Logger  *slog.Logger
 	Now     func() time.Time
@@ -59,7 +60,7 @@ func (d *Driver) engine(ctx context.Context, w Work) error {
 			return sinkError("stage of plan "+w.PlanID, err)
 		}
 	}
-	w.Root, w.Source = d.Sink.Root(), d.Source
+	w.Root, w.Access, w.Source = d.Sink.Root(), d.Access, d.Source
 	if w.Memory == 0 {
 		w.Parallelism, w.Memory = share(w.Parallelism, 0, len(w.Splits))
 	}

@@ -22,7 +22,8 @@ type Engine interface {
 
 // Work is what a driver asks an engine to carry out.
 type Work struct {
-	Root        string // URI of the data set
+	Root        string      // URI of the data set
+	Access      sink.Access // how tasks reach it
 	PlanID      string
 	Plan        *Plan
 	Splits      []int           // indexes into Plan.Splits

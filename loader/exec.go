@@ -22,6 +22,7 @@ import (
 type ExecSpec struct {
 	V          int             `json:"v"` // 1
 	Root       string          `json:"root"`
+	Access     sink.Access     `json:"access,omitzero"` // how the root is reached
 	PlanID     string          `json:"plan_id"`
 	Plan       *Plan           `json:"plan,omitempty"`
 	Split      int             `json:"split"`
@@ -68,7 +69,7 @@ func ReadExecSpec(r io.Reader) (*ExecSpec, error) {
 // Exec carries out one task in a process of its own and prints ExecLines to
 // out. The exit code it returns is 0, or 6 when another attempt may do better,
 // or 3, 4, 5, 8 when it would not; never 1 or 2, which only a crash gives.
-func Exec(ctx context.Context, s *ExecSpec, open func(uri string) (sink.Sink, error), out io.Writer, logger *slog.Logger) int {
+func Exec(ctx context.Context, s *ExecSpec, open func(uri string, access sink.Access) (sink.Sink, error), out io.Writer, logger *slog.Logger) int {
 	if s.Memory <= 0 {
 		s.Memory = defaultMemory
 	}
@@ -100,8 +101,8 @@ func Exec(ctx context.Context, s *ExecSpec, open func(uri string) (sink.Sink, er
 	return code
 }
 
-func exec(ctx context.Context, s *ExecSpec, open func(uri string) (sink.Sink, error), lines *lineWriter, logger *slog.Logger) (result string, err error) {
-	root, err := open(s.Root)
+func exec(ctx context.Context, s *ExecSpec, open func(uri string, access sink.Access) (sink.Sink, error), lines *lineWriter, logger *slog.Logger) (result string, err error) {
+	root, err := open(s.Root, s.Access)
 	if err != nil {
 		return "", coded(err, ExitConflict)
 	}

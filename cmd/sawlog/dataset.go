@@ -32,7 +32,7 @@ func (a *app) openDataset(ctx context.Context, r datasetRef, name string) (sink.
 		}
 		root = found
 	}
-	store, err := openSink(root)
+	store, err := openSink(root, sink.Access{})
 	if err != nil {
 		return nil, nil, err
 	}

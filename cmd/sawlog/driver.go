@@ -23,7 +23,7 @@ import (
 )
 
 // openSink opens the root of a data set by the scheme of its URI.
-func openSink(root string) (sink.Sink, error) {
+func openSink(root string, access sink.Access) (sink.Sink, error) {
 	uri, err := rootURI(root)
 	if err != nil {
 		return nil, err
@@ -81,8 +81,8 @@ func sourceOf(s jobs.Source, own []string, timeout time.Duration) consumer.Confi
 }
 
 // openDriver makes the driver of one data set. The caller closes it.
-func openDriver(ctx context.Context, root string, source consumer.Config, log *slog.Logger) (*loader.Driver, func(), error) {
-	store, err := openSink(root)
+func openDriver(ctx context.Context, root string, access sink.Access, source consumer.Config, log *slog.Logger) (*loader.Driver, func(), error) {
+	store, err := openSink(root, access)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -91,7 +91,7 @@ func openDriver(ctx context.Context, root string, source consumer.Config, log *s
 		return nil, nil, err
 	}
 	d := &loader.Driver{
-		Cluster: cluster, Source: source, Sink: store, Engine: &enginelocal.Engine{Logger: log},
+		Cluster: cluster, Source: source, Sink: store, Access: access, Engine: &enginelocal.Engine{Logger: log},
 		Logger: log, Now: time.Now, By: whoami(),
 	}
 	return d, cluster.Close, nil
@@ -112,6 +112,7 @@ func whoami() string {
 // target is one data set of a job.
 type target struct {
 	spec   *loader.Spec
+	access sink.Access
 	source consumer.Config
 }
 
@@ -161,7 +162,7 @@ func (a *app) targets(ctx context.Context, job *jobs.Spec) ([]target, error) {
 		if err != nil {
 			return nil, err
 		}
-		list = append(list, target{spec, source})
+		list = append(list, target{spec, job.Output.Access, source})
 	}
 	if len(list) == 0 {
 		return nil, output.Errorf(output.NotFound, "job %s: no topic matches %q", job.Name, job.Source.Pattern)

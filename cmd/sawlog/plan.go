@@ -138,7 +138,7 @@ func (a *app) planTarget(ctx context.Context, t target, f planFlags, ask loader.
 	if err != nil {
 		return nil, err
 	}
-	d, closeDriver, err := openDriver(ctx, t.spec.Root, t.source, a.logger())
+	d, closeDriver, err := openDriver(ctx, t.spec.Root, t.access, t.source, a.logger())
 	if err != nil {
 		return nil, err
 	}

@@ -10,6 +10,7 @@ import (
 	"sawlog/consumer"
 	"sawlog/formats"
 	"sawlog/loader"
+	"sawlog/loader/sink"
 )
 
 // replayFlags say how the records of an ad-hoc range become rows.
@@ -43,7 +44,7 @@ elsewhere. The same range may be replayed into the same root again: it is then
 			if err != nil {
 				return err
 			}
-			t := target{spec, consumer.Config{Brokers: a.brokers, Timeout: a.timeout}}
+			t := target{spec, sink.Access{}, consumer.Config{Brokers: a.brokers, Timeout: a.timeout}}
 			return a.runReplay(cmd.Context(), t, p, f)
 		},
 	}

@@ -8,6 +8,7 @@ import (
 	"sawlog/cmd/sawlog/output"
 	"sawlog/consumer"
 	"sawlog/loader"
+	"sawlog/loader/sink"
 )
 
 func (a *app) rerun() *cobra.Command {
@@ -59,7 +60,7 @@ func (a *app) rerunOf(ctx context.Context, root, run string) (*loader.RerunRepor
 	if root == "" {
 		return a.rerunOnServer(ctx, run)
 	}
-	d, closeDriver, err := openDriver(ctx, root, consumer.Config{Brokers: a.brokers, Timeout: a.timeout}, a.logger())
+	d, closeDriver, err := openDriver(ctx, root, sink.Access{}, consumer.Config{Brokers: a.brokers, Timeout: a.timeout}, a.logger())
 	if err != nil {
 		return nil, err
 	}

@@ -11,6 +11,7 @@ import (
 	"sawlog/consumer"
 	"sawlog/jobs"
 	"sawlog/loader"
+	"sawlog/loader/sink"
 )
 
 // runFlags bound how a run is carried out; none of them changes a byte.
@@ -175,7 +176,7 @@ func (a *app) runTarget(ctx context.Context, t target, ask loader.PlanAsk, f run
 	if err != nil {
 		return nil, err
 	}
-	d, closeDriver, err := openDriver(ctx, t.spec.Root, t.source, a.logger())
+	d, closeDriver, err := openDriver(ctx, t.spec.Root, t.access, t.source, a.logger())
 	if err != nil {
 		return nil, err
 	}
@@ -214,7 +215,7 @@ func (a *app) runPlan(ctx context.Context, f runFlags) error {
 	if err != nil {
 		return err
 	}
-	d, closeDriver, err := openDriver(ctx, root, consumer.Config{Brokers: a.brokersOr(file.Brokers), Timeout: a.timeout}, a.logger())
+	d, closeDriver, err := openDriver(ctx, root, sink.Access{}, consumer.Config{Brokers: a.brokersOr(file.Brokers), Timeout: a.timeout}, a.logger())
 	if err != nil {
 		return err
 	}

@@ -52,7 +52,7 @@ func (r *runner) open(ctx context.Context, s *jobs.Spec, set jobs.Set) (*loader.
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	d, done, err := openDriver(ctx, spec.Root, r.source(s), r.log)
+	d, done, err := openDriver(ctx, spec.Root, s.Output.Access, r.source(s), r.log)
 	if err != nil {
 		return nil, nil, nil, err
 	}
@@ -172,7 +172,7 @@ func (r *runner) ledger(ctx context.Context, s *jobs.Spec, set jobs.Set) (*loade
 	if err != nil {
 		return nil, err
 	}
-	store, err := openSink(spec.Root)
+	store, err := openSink(spec.Root, s.Output.Access)
 	if err != nil {
 		return nil, err
 	}

@@ -55,7 +55,7 @@ func (e *Engine) Run(ctx context.Context, w loader.Work) error {
 			return fmt.Errorf("local engine: %w", err)
 		}
 		spec, err := json.Marshal(loader.ExecSpec{
-			V: 1, Root: w.Root, PlanID: w.PlanID, Plan: w.Plan, Split: split, Attempt: attempt, Source: w.Source,
+			V: 1, Root: w.Root, Access: w.Access, PlanID: w.PlanID, Plan: w.Plan, Split: split, Attempt: attempt, Source: w.Source,
 			Memory: w.Memory, FetchBytes: w.FetchBytes, Spool: spool,
 		})
 		if err == nil {

@@ -64,7 +64,7 @@ func TestMain(m *testing.M) {
 	}
 }
 
-func openSink(uri string) (sink.Sink, error) { return sinklocal.Open(uri) }
+func openSink(uri string, _ sink.Access) (sink.Sink, error) { return sinklocal.Open(uri) }
 
 func engine(t *testing.T, role string) *local.Engine {
 	return &local.Engine{Command: []string{os.Args[0]}, Env: append(os.Environ(), roleEnv+"="+role), Spool: t.TempDir()}
