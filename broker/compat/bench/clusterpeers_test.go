@@ -1,8 +1,6 @@
 package bench
 
 import (
-	"os"
-	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -31,21 +29,7 @@ func replicatedLoads() []load {
 // over a cluster's processes, which share the machine's cores with the client.
 // It judges no more than TestPeers does.
 func TestClusterPeers(t *testing.T) {
-	n, d, pattern := *rounds, *seconds, regexp.MustCompile(*only)
-	if n == 0 {
-		n, d = 1, time.Second/2
-	}
-	b := &bench{rounds: n, seconds: d}
-	for _, l := range replicatedLoads() {
-		if pattern.MatchString(l.String()) {
-			b.loads = append(b.loads, l)
-		}
-	}
-	if *rounds == 0 {
-		*volume /= 16
-		b.loads = []load{{"kgo", 100, "zstd", 12, "never"}, {"replay", 1024, "none", 12, "never"}}
-	}
-	b.results = results{Command: strings.Join(os.Args, " "), Machine: machine(), Time: time.Now().UTC()}
+	b := newBench(t, replicatedLoads(), []load{{"kgo", 100, "zstd", 12, "never"}, {"replay", 1024, "none", 12, "never"}})
 	if *base != "" {
 		b.kafka = startCluster(t, peer.SawlogCluster, replicas, peer.Options{Binary: *base})
 		b.kafka.Name, b.results.Peer = "base", "three brokers of "+*base

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"text/tabwriter"
@@ -80,26 +81,30 @@ type results struct {
 	Floors  []floor   `json:"floors"`
 }
 
+// newBench measures what the flags ask for: those of all loads that -only names;
+// without -rounds a few of them, once and little of each, which only shows that
+// everything works.
+func newBench(t *testing.T, all, few []load) *bench {
+	b := &bench{rounds: *rounds, seconds: *seconds, loads: few}
+	b.results = results{Command: strings.Join(os.Args, " "), Machine: machine(), Time: time.Now().UTC()}
+	if *rounds > 0 {
+		pattern := regexp.MustCompile(*only)
+		b.loads = slices.DeleteFunc(all, func(l load) bool { return !pattern.MatchString(l.String()) })
+		return b
+	}
+	b.rounds, b.seconds = 1, time.Second/2
+	whole := *volume
+	*volume /= 16
+	t.Cleanup(func() { *volume = whole })
+	return b
+}
+
 // TestPeers measures Sawlog against Apache Kafka. Its only judgement is that
 // everything was acknowledged and read again, in order: what the figures have to
 // be is for the reader, who knows what else the machine was doing.
 func TestPeers(t *testing.T) {
-	n, d, pattern := *rounds, *seconds, regexp.MustCompile(*only)
-	if n == 0 {
-		n, d = 1, time.Second/2
-	}
-	b := &bench{rounds: n, seconds: d}
-	for _, l := range loads() {
-		if pattern.MatchString(l.String()) {
-			b.loads = append(b.loads, l)
-		}
-	}
-	if *rounds == 0 {
-		*volume /= 16
-		// One of each driver, codec and size is enough to see that it works.
-		b.loads = []load{{"kgo", 100, "zstd", 16, "never"}, {"replay", 1024, "none", 1, "default"}}
-	}
-	b.results = results{Command: strings.Join(os.Args, " "), Machine: machine(), Time: time.Now().UTC()}
+	// One of each driver, codec and size is enough to see that it works.
+	b := newBench(t, loads(), []load{{"kgo", 100, "zstd", 16, "never"}, {"replay", 1024, "none", 1, "default"}})
 	if *base != "" {
 		b.kafka = start(t, peer.Sawlog, peer.Options{Binary: *base})
 		b.kafka.Name, b.results.Peer = "base", *base
