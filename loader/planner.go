@@ -163,12 +163,16 @@ func topicID(t *consumer.Topic, cluster string) (id offsets.TopicID) {
 	return t.ID
 }
 
-// reaches wants each log to reach as far as it was loaded.
 func (pl *planner) reaches(topics []consumer.Topic, cluster string) error {
+	return reaches(pl.fold, topics, cluster)
+}
+
+// reaches wants each log to reach as far as it was loaded.
+func reaches(f *Fold, topics []consumer.Topic, cluster string) error {
 	for _, t := range topics {
 		id := topicID(&t, cluster)
 		for _, p := range t.Partitions {
-			have := pl.fold.Partitions[PartitionKey{cluster, id, p.Index}]
+			have := f.Partitions[PartitionKey{cluster, id, p.Index}]
 			if have == nil || have.Next() <= p.HighWatermark {
 				continue
 			}

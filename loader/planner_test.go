@@ -75,6 +75,7 @@ func TestPlanFirstStart(t *testing.T) {
 func TestPlanDoubtsAShortLog(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := texted(t, 1, 20)
+		r.spec.Codec = "none" // an encoder made in a bubble is of no use outside
 		r.load(PlanAsk{})
 		r.more(0, 5)
 		log := r.src.log("views", 0)

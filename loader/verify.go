@@ -43,12 +43,14 @@ type VerifyReport struct {
 	Hours    int64     `json:"hours"`
 	OK       bool      `json:"ok"`
 	Problems []Problem `json:"problems"`
+
+	Log *LogReport `json:"log,omitempty"` // where the log was asked too
 }
 
 // Problem is one thing that is not as the ledger says.
 type Problem struct {
 	Path   string `json:"path"`
-	Kind   string `json:"kind"` // missing | changed | extra | mark | ledger | plan
+	Kind   string `json:"kind"` // missing | changed | extra | mark | ledger | plan | log
 	Detail string `json:"detail"`
 }
 
@@ -98,7 +100,6 @@ func (l *Ledger) Verify(ctx context.Context, what string) (*VerifyReport, error)
 	if err := l.verifyFolders(ctx, what == "", hours, report); err != nil {
 		return nil, err
 	}
-	slices.SortStableFunc(report.Problems, func(a, b Problem) int { return strings.Compare(a.Path, b.Path) })
 	return report, report.verdict()
 }
 
@@ -107,9 +108,21 @@ func isRecordError(err error) bool {
 	return errors.As(err, &e)
 }
 
+// verdict is the error of all that is not as it should be.
 func (r *VerifyReport) verdict() error {
-	if r.OK = len(r.Problems) == 0; r.OK {
+	slices.SortStableFunc(r.Problems, func(a, b Problem) int { return strings.Compare(a.Path, b.Path) })
+	gone := 0
+	if r.Log != nil {
+		gone = len(r.Log.Gone)
+	}
+	if r.OK = len(r.Problems) == 0 && gone == 0; r.OK {
 		return nil
+	}
+	if len(r.Problems) == 0 {
+		first := r.Log.Gone[0]
+		e := fail(ExitMismatch, "%d ranges are gone from the log and cannot be compared; the first is %s/%d=%s: %s",
+			gone, first.Topic, first.Partition, first.Range, first.Why)
+		return e.hint("everything else is as the ledger says; to compare what the log still has, name a later RUN")
 	}
 	first := r.Problems[0]
 	e := fail(ExitMismatch, "%d problems; the first is %s: %s", len(r.Problems), first.Path, first.Detail)
