@@ -13,6 +13,11 @@ var (
 	ErrNotExist = fs.ErrNotExist
 )
 
+// ErrRefused says that the store works and won't do this, for a reason a person
+// has to change: a quota, a kind of folder it can't be used with. The error it
+// stands in names the reason.
+var ErrRefused = errors.New("refused by the store")
+
 var errUnclean = errors.New("not a clean relative path")
 
 // Class says what a caller may do about an error.

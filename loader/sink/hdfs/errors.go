@@ -80,10 +80,21 @@ func outcomeOf(err error) outcome {
 	}
 }
 
+// isUnleased tells of a NameNode that knows of nobody who writes the file: it
+// was closed, or is gone with its folder.
+func isUnleased(err error) bool {
+	var pathErr *os.PathError
+	if errors.As(err, &pathErr) {
+		err = pathErr.Err
+	}
+	var remote hdfs.Error
+	return errors.As(err, &remote) && remote.Exception() == "org.apache.hadoop.hdfs.server.namenode.LeaseExpiredException"
+}
+
 // isAnswer tells of what the library makes of exceptions it knows, and of what
 // it finds out by itself.
 func isAnswer(err error) bool {
-	for _, known := range []error{fs.ErrExist, fs.ErrNotExist, fs.ErrPermission, os.ErrInvalid, syscall.ENOTEMPTY, errFolder, errNoFolder} {
+	for _, known := range []error{fs.ErrExist, fs.ErrNotExist, fs.ErrPermission, os.ErrInvalid, syscall.ENOTEMPTY, errFolder, errNoFolder, sink.ErrRefused} {
 		if errors.Is(err, known) {
 			return true
 		}
@@ -139,6 +150,12 @@ func (e *remoteError) Error() string {
 }
 
 func (e *remoteError) Unwrap() error { return e.err }
+
+// Is tells that the store won't: a quota or another limit is reached.
+func (e *remoteError) Is(target error) bool {
+	name := e.remote.Exception()
+	return target == sink.ErrRefused && (strings.Contains(name, "QuotaExceededException") || strings.Contains(name, "FSLimitException") || strings.HasSuffix(name, "QuotaByStorageTypeExceededException"))
+}
 
 func firstLine(text string) string {
 	line, _, _ := strings.Cut(text, "\n")

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net"
 	"os"
 	"slices"
 	"strings"
@@ -37,6 +38,7 @@ type login struct {
 	principal string // NAME[/HOST]@REALM; found in the cache where there is no keytab
 	keytab    string
 	cache     string // file of tickets, without a keytab
+	spn       string // of the NameNodes, with _HOST for theirs
 	now       func() time.Time
 
 	mu         sync.Mutex
@@ -71,19 +73,19 @@ func (e *loginError) Is(target error) bool { return target == fs.ErrPermission &
 // newLogin logs in by the keytab of the target, or takes the tickets somebody
 // else fetched: those of $KRB5CCNAME, as kinit leaves them.
 func newLogin(t *target, env func(string) string) (*login, error) {
-	c, err := readKrb5(env)
-	if err != nil {
-		return nil, err
-	}
-	l := &login{config: c, principal: t.principal, keytab: t.keytab, now: time.Now, client: &krb.Client{}}
-	if l.keytab == "" {
-		if l.cache, err = cachePath(env); err != nil {
-			return nil, err
+	l := &login{principal: t.principal, keytab: t.keytab, spn: t.spn, now: time.Now, client: &krb.Client{}}
+	var err error
+	if l.config, err = readKrb5(env); err == nil {
+		if l.keytab == "" {
+			l.cache, err = cachePath(env)
+		} else {
+			l.principal, err = qualified(t.principal, l.config.LibDefaults.DefaultRealm)
 		}
-	} else if l.principal, err = qualified(t.principal, c.LibDefaults.DefaultRealm); err != nil {
-		return nil, err
 	}
-	return l, l.renew()
+	if err != nil {
+		return nil, &loginError{l, time.Time{}, true, err}
+	}
+	return l, l.renew(t.namenodes[0])
 }
 
 // qualified is a principal with its realm, and with this machine's name in the
@@ -122,10 +124,29 @@ func cachePath(env func(string) string) (string, error) {
 	return "", fmt.Errorf("$KRB5CCNAME %s: a cache of tickets of kind %s can't be read: want FILE:/path, or keytab: and principal: in the job", name, kind)
 }
 
-// renew makes sure that the ticket lasts for a while.
-func (l *login) renew() error {
+// renew makes sure that the ticket lasts for a while, and that the KDC gives one
+// for the NameNode at addr: the library would only say that there is none.
+func (l *login) renew(addr string) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	err := l.fetch()
+	if err == nil {
+		host, _, _ := net.SplitHostPort(addr)
+		service := strings.Replace(l.spn, "_HOST", host, 1)
+		if _, _, err = l.client.GetServiceTicket(service); err != nil {
+			err = fmt.Errorf("no ticket for the NameNode as %s, see dfs.namenode.kerberos.principal: %w", service, err)
+		}
+	}
+	if err == nil {
+		return nil
+	}
+	var said krberror.Krberror
+	away := errors.As(err, &said) && (said.RootCause == krberror.NetworkingError || strings.Contains(said.Error(), "KDC_ERR_SVC_UNAVAILABLE"))
+	return &loginError{l, l.end, !away, err}
+}
+
+// fetch gets a new ticket when the one there is has lived most of its life.
+func (l *login) fetch() error {
 	if left := l.end.Sub(l.now()); left > 0 && left > l.end.Sub(l.begin)/3 {
 		return nil
 	}
@@ -133,22 +154,17 @@ func (l *login) renew() error {
 	if l.keytab == "" {
 		fetch = l.fromCache
 	}
-	cache, err := fetch()
+	cache, ticket, err := fetch()
 	if err == nil {
 		var client *krb.Client
 		if client, err = krb.NewFromCCache(cache, l.config); err == nil {
-			*l.client = *client
+			*l.client, l.begin, l.end = *client, ticket.AuthTime, ticket.EndTime
 		}
 	}
-	if err == nil {
-		return nil
-	}
 	if l.now().Before(l.end) {
-		return nil // the KDC is away, the ticket still good
+		return nil // where the KDC is away, the ticket there was is still good
 	}
-	var said krberror.Krberror
-	away := errors.As(err, &said) && (said.RootCause == krberror.NetworkingError || strings.Contains(said.Error(), "KDC_ERR_SVC_UNAVAILABLE"))
-	return &loginError{l, l.end, !away, err}
+	return err
 }
 
 // expires is when the ticket ends.
@@ -159,36 +175,35 @@ func (l *login) expires() time.Time {
 }
 
 // fromKeytab asks the KDC for a ticket.
-func (l *login) fromKeytab() (*credentials.CCache, error) {
+func (l *login) fromKeytab() (*credentials.CCache, *credentials.Credential, error) {
 	keys, err := keytab.Load(l.keytab)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	name, realm, _ := strings.Cut(l.principal, "@")
 	c, err := l.narrowed(keys, name, realm)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	client := krb.NewWithKeytab(name, realm, keys, c, krb.DisablePAFXFAST(true)) // Active Directory refuses it
 	ask, err := messages.NewASReqForTGT(realm, c, client.Credentials.CName())
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	got, err := client.ASExchange(realm, ask, 0)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	ticket, err := got.Ticket.Marshal()
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	part := got.DecryptedEncPart
-	l.begin, l.end = part.AuthTime, part.EndTime
 	entry := &credentials.Credential{Key: part.Key, AuthTime: part.AuthTime, StartTime: part.StartTime, EndTime: part.EndTime, Ticket: ticket}
 	entry.Server.Realm, entry.Server.PrincipalName = realm, got.Ticket.SName
 	cache := &credentials.CCache{Credentials: []*credentials.Credential{entry}}
 	cache.DefaultPrincipal.Realm, cache.DefaultPrincipal.PrincipalName = realm, client.Credentials.CName()
-	return cache, nil
+	return cache, entry, nil
 }
 
 // narrowed is the configuration with only the encryption types the keytab has
@@ -215,23 +230,22 @@ func (l *login) narrowed(keys *keytab.Keytab, name, realm string) (*config.Confi
 }
 
 // fromCache reads the tickets somebody fetched.
-func (l *login) fromCache() (*credentials.CCache, error) {
+func (l *login) fromCache() (*credentials.CCache, *credentials.Credential, error) {
 	cache, err := credentials.LoadCCache(l.cache)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("%w: run kinit, or give keytab: and principal: in the job", err)
+		return nil, nil, fmt.Errorf("%w: run kinit, or give keytab: and principal: in the job", err)
 	}
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	realm := cache.GetClientRealm()
 	l.principal = cache.GetClientPrincipalName().PrincipalNameString() + "@" + realm
 	entry, ok := cache.GetEntry(types.NewPrincipalName(2, "krbtgt/"+realm))
 	if !ok {
-		return nil, fmt.Errorf("holds no ticket of %s: run kinit", realm)
+		return nil, nil, fmt.Errorf("holds no ticket of %s: run kinit", realm)
 	}
-	l.begin, l.end = entry.AuthTime, entry.EndTime
-	if !l.now().Before(l.end) {
-		return nil, fmt.Errorf("is over: run kinit, or give keytab: and principal: in the job, which need nobody to renew them")
+	if !l.now().Before(entry.EndTime) {
+		return nil, nil, fmt.Errorf("its ticket ended at %s: run kinit, or give keytab: and principal: in the job, which need nobody to renew them", entry.EndTime.UTC().Format(time.RFC3339))
 	}
-	return cache, nil
+	return cache, entry, nil
 }

@@ -46,7 +46,7 @@ func (t *target) options(nameNode, dataNode dialFunc) (hdfs.ClientOptions, *logi
 	}
 	o.KerberosClient, o.KerberosServicePrincipleName = l.client, t.spn
 	o.NamenodeDialFunc = func(ctx context.Context, network, addr string) (net.Conn, error) {
-		if err := l.renew(); err != nil {
+		if err := l.renew(addr); err != nil {
 			return nil, err
 		}
 		return nameNode(ctx, network, addr)
