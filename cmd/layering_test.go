@@ -41,7 +41,8 @@ var rooms = map[string][]string{
 	"broker/compat/peer":    {},
 	"broker/brokertest":     {"broker", "broker/log", "broker/record", "broker/vfs", "broker/wire", "offsets"},
 	"consumer":              {"broker/record", "broker/wire", "offsets"},
-	"formats":               {"broker/vfs"},
+	"formats":               {"broker/vfs", "formats/avro"},
+	"formats/avro":          {},
 	"formats/parquet":       {"formats"},
 	"loader":                {"broker/vfs", "consumer", "formats", "formats/parquet", "loader/sink", "offsets"},
 	"loader/sink":           {"broker/vfs"},
@@ -74,6 +75,7 @@ var soleImporters = map[string][]string{
 	"github.com/pierrec/lz4/v4":                      {"broker/record"},
 	"github.com/colinmarc/hdfs/v2":                   {"loader/sink/hdfs"},
 	"github.com/jcmturner/gokrb5/v8":                 {"loader/sink/hdfs"},
+	"github.com/twmb/avro":                           {"formats/avro"},
 	"github.com/klauspost/compress":                  {"broker/record", "formats", "formats/parquet", "cmd/sawlog"},
 	"github.com/apache/arrow/go/v15/parquet/pqarrow": {},
 }

@@ -5,8 +5,9 @@ import "errors"
 // ErrSkip says that a record makes no row by policy: a tombstone or a header.
 var ErrSkip = errors.New("record skipped by policy")
 
-// ErrUnknownPath says that a record holds a path the inferred schema has not.
-var ErrUnknownPath = errors.New("record holds a path the schema has not")
+// ErrUnknownPath says that a record holds a path the inferred schema has not,
+// or names a schema of the registry that the plan has not.
+var ErrUnknownPath = errors.New("record holds a path or names a schema that the plan has not")
 
 // Decoder turns records into rows. It is not safe for concurrent use.
 type Decoder interface {
@@ -30,6 +31,8 @@ func NewDecoder(s *Schema, o Options) (Decoder, error) {
 		return newJSONDecoder(f)
 	case "csv":
 		return newCSVDecoder(f)
+	case "avro":
+		return newAvroDecoder(f)
 	default: // Validate knows the rest
 		return newWholeDecoder(f)
 	}

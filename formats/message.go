@@ -51,6 +51,8 @@ const (
 	BadRange   Reason = "implausible" // event time outside the plausibility window
 	BadNumber  Reason = "number"      // a number no type can hold, such as 1e400
 	BadTooDeep Reason = "depth"
+	BadFraming Reason = "framing" // no byte 0 and schema id before the value
+	BadSchema  Reason = "schema"  // the schema it names is unknown or can't be read
 )
 
 // BadRecord is the error of a record that goes to quarantine.

@@ -1,9 +1,12 @@
 package formats
 
 import (
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
+
+	"sawlog/formats/avro"
 )
 
 // namer gives columns names that letter case does not confuse.
@@ -67,6 +70,11 @@ func (o *Options) Base(declared *Schema) (*Schema, error) {
 		fields = []Field{{Name: "value", Type: &Type{Kind: String}}}
 	case o.Value == "raw":
 		fields = []Field{{Name: "value", Type: &Type{Kind: Bytes}}}
+	case o.wire():
+		var err error
+		if fields, err = o.wireFields(); err != nil {
+			return nil, err
+		}
 	}
 	names, keep := newNamer(o.Reserved), o.filter()
 	for _, f := range fields {
@@ -91,7 +99,24 @@ func (o *Options) Base(declared *Schema) (*Schema, error) {
 	if s.Inferred {
 		return s, nil // may still have no column at all
 	}
-	return s, s.Validate()
+	if err := s.Validate(); err != nil || !o.wire() {
+		return s, err
+	}
+	_, err := NewDecoder(s, *o) // refuses columns that can't hold what the schema says
+	return s, err
+}
+
+// wireFields are the columns of the schema of the wire.
+func (o *Options) wireFields() ([]Field, error) {
+	if o.Schema == nil {
+		return nil, fmt.Errorf("decode.schema: the registry was not asked yet")
+	}
+	t, err := avro.Parse(o.Schema.Text...)
+	if err != nil {
+		return nil, err
+	}
+	c := avroColumns{filter: o.filter()}
+	return c.fields(t), nil
 }
 
 // renamed is the new name of a column, asked for by its path or its own name.

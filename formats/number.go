@@ -209,6 +209,75 @@ func (d *decimal) push(digit uint64) {
 	d.lo = lo
 }
 
+// binaryDecimal reads a big-endian two's complement number of the scale from
+// into precision and scale; false when it does not fit without rounding.
+func binaryDecimal(b []byte, from int, precision, scale int32) (d decimal, ok bool) {
+	d.neg = len(b) > 0 && b[0] >= 0x80
+	fill := byte(0)
+	if d.neg {
+		fill = 0xff
+	}
+	for len(b) > 16 {
+		if b[0] != fill {
+			return d, false
+		}
+		b = b[1:]
+	}
+	for range 16 - len(b) {
+		d.hi, d.lo = d.hi<<8|d.lo>>56, d.lo<<8|uint64(fill)
+	}
+	for _, c := range b {
+		d.hi, d.lo = d.hi<<8|d.lo>>56, d.lo<<8|uint64(c)
+	}
+	if d.neg {
+		var carry uint64
+		d.lo, carry = bits.Add64(^d.lo, 1, 0)
+		d.hi = ^d.hi + carry
+	}
+	for ; int32(from) > scale; from-- {
+		if !d.drop() {
+			return d, false
+		}
+	}
+	zeros := int(scale) - from
+	if d.hi|d.lo == 0 {
+		d.neg, zeros = false, 0
+	}
+	if d.digits()+zeros > int(precision) {
+		return d, false
+	}
+	for range zeros {
+		d.push(0)
+	}
+	return d, true
+}
+
+// drop takes the last digit off; false when it is not 0.
+func (d *decimal) drop() bool {
+	hi, rest := d.hi/10, d.hi%10
+	lo, last := bits.Div64(rest, d.lo, 10)
+	if last != 0 {
+		return false
+	}
+	d.hi, d.lo = hi, lo
+	return true
+}
+
+// digits counts the decimal digits of the magnitude.
+func (d decimal) digits() int {
+	n := 0
+	for d.hi != 0 {
+		hi, rest := d.hi/10, d.hi%10
+		d.lo, _ = bits.Div64(rest, d.lo, 10)
+		d.hi = hi
+		n++
+	}
+	for ; d.lo != 0; d.lo /= 10 {
+		n++
+	}
+	return n
+}
+
 func (d decimal) int64() int64 {
 	if d.neg {
 		return -int64(d.lo)

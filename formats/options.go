@@ -8,10 +8,19 @@ import (
 
 // Options says how a record becomes a row. It is frozen in the plan.
 type Options struct {
-	Value      string            `json:"value"` // json | csv | text | raw
-	Columns    []string          `json:"columns,omitempty"`
-	Delimiter  string            `json:"delimiter,omitempty"` // of csv, one ASCII character; "" = comma
-	SkipHeader bool              `json:"skip_header,omitempty"`
+	Value      string   `json:"value"` // json | csv | text | raw | avro
+	Columns    []string `json:"columns,omitempty"`
+	Delimiter  string   `json:"delimiter,omitempty"` // of csv, one ASCII character; "" = comma
+	SkipHeader bool     `json:"skip_header,omitempty"`
+	// Schema is what avro is read as; nil until the planner has asked the registry.
+	Schema  *WireSchema `json:"schema,omitempty"`
+	Framing string      `json:"framing,omitempty"` // FramingNone | FramingConfluent
+	// Registry is the URL of the registry that framed values name schemas of; the
+	// planner alone asks it. Subject is the name of Schema there.
+	Registry string       `json:"registry,omitempty"`
+	Subject  string       `json:"subject,omitempty"`
+	Writers  []WireSchema `json:"writers,omitempty"` // what framed values were written with, by id
+
 	Key        string            `json:"key,omitempty"`        // what _key holds: bytes ("") | string | json
 	Tombstones string            `json:"tombstones,omitempty"` // skip ("") | row
 	OnBad      string            `json:"on_bad,omitempty"`     // quarantine
@@ -60,7 +69,7 @@ func (o *Options) Validate() error {
 		}
 		return fmt.Errorf("decode.%s: %q is none of %q", name, value, allowed)
 	}
-	if err := oneOf("value", o.Value, "json", "csv", "text", "raw"); err != nil {
+	if err := oneOf("value", o.Value, "json", "csv", "text", "raw", "avro"); err != nil {
 		return err
 	}
 	if err := oneOf("key", o.Key, "", "bytes", "string", "json"); err != nil {
@@ -85,7 +94,32 @@ func (o *Options) Validate() error {
 	if err := o.validateCSV(); err != nil {
 		return err
 	}
+	if err := o.validateWire(); err != nil {
+		return err
+	}
 	return o.validateTime()
+}
+
+// wire says that values are of a format with a schema of its own.
+func (o *Options) wire() bool { return o.Value == "avro" }
+
+// Unresolved says that the registry has yet to be asked for the schema.
+func (o *Options) Unresolved() bool { return o.wire() && o.Schema == nil && o.Registry != "" }
+
+func (o *Options) validateWire() error {
+	switch {
+	case o.Framing != FramingNone && o.Framing != FramingConfluent:
+		return fmt.Errorf("decode.framing: %q is not %q", o.Framing, FramingConfluent)
+	case !o.wire():
+		if o.Schema != nil || o.Framing != "" || o.Registry != "" || len(o.Writers) > 0 {
+			return fmt.Errorf("decode.schema and registry are for value: avro, not %s", o.Value)
+		}
+	case o.Schema == nil && o.Registry == "":
+		return fmt.Errorf("decode.schema: %s needs a schema: schema: FILE or registry: URL", o.Value)
+	case o.framed() != (o.Registry != ""):
+		return fmt.Errorf("decode.framing: values are framed where there is a registry, and only there")
+	}
+	return nil
 }
 
 func (o *Options) validateCSV() error {

@@ -22,6 +22,9 @@ func newRowFrame(s *Schema, o Options) (*rowFrame, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
 	}
+	if o.Unresolved() {
+		return nil, fmt.Errorf("decode.schema: the registry was not asked yet")
+	}
 	times, err := o.Time.reader()
 	if err != nil {
 		return nil, err

@@ -193,9 +193,14 @@ func (k *cells) float(s *sink, text []byte, rep int16) bool {
 
 func (k *cells) decimal(s *sink, text []byte, rep int16) bool {
 	d, ok := parseDecimal(text, s.t.Precision, s.t.Scale)
-	if !ok {
-		return false
+	if ok {
+		k.number128(s, d, rep)
 	}
+	return ok
+}
+
+// number128 adds a number of the column's scale that its precision holds.
+func (k *cells) number128(s *sink, d decimal, rep int16) {
 	vec, leaf := k.at(s)
 	switch leaf.Store {
 	case StoreInt32:
@@ -207,7 +212,6 @@ func (k *cells) decimal(s *sink, text []byte, rep int16) bool {
 		vec.seal()
 	}
 	vec.level(leaf, s.def, rep)
-	return true
 }
 
 // time adds text to a timestamp column: by the job's format, else RFC 3339. A
