@@ -2,10 +2,10 @@ package loader
 
 import "sawlog/formats"
 
-// How the memory of a task is divided. The figures are measured (budget_test.go
-// holds the peak of a task below its memory and 64 MiB, which are the program
-// itself and the collector's slack), and erring on the high side costs only a
-// sort.
+// How the memory of a task is divided. The figures are measured (TestTaskMemory
+// of engine/local holds the peak of a task below its memory and 64 MiB, which are
+// the program itself and the collector's slack), and erring on the high side
+// costs only a sort.
 const (
 	leafBytes       = 384     // of a leaf in empty columns
 	columnSlack     = 2       // columns grow by doubling
@@ -28,8 +28,13 @@ func directLimit(memory int64, fetch int) int64 {
 	return max((memory-fetchesHeld*int64(fetch))*6/10, 0)
 }
 
-// besides is what all files but the largest may take where together they take
-// more than that: sorting would hold the largest, too.
+// writerBytes is what an open writer takes with that many decoded bytes in its
+// row group.
+func writerBytes(leaves, group, page, dict int64) int64 {
+	return leaves*writerLeafBytes + group + min(3*group, pageSlack*leaves*page) + min(group, leaves*dict)*tableSlack
+}
+
+// besides is what all files but the largest may always take.
 func besides(memory int64) int64 { return memory / 16 }
 
 // sortBytes is how much is sorted in memory at a time.

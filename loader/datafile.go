@@ -30,10 +30,12 @@ type dataFile struct {
 
 	page, dict int64 // limits, bytes
 
-	rows  int64 // handed to the writer
-	group int64 // decoded bytes in the writer's open row group
-	inRow int   // rows in it
-	used  int64 // bytes of memory this file is thought to take
+	rows     int64 // handed to the writer
+	group    int64 // decoded bytes in the writer's open row group
+	inRow    int   // rows in it
+	used     int64 // bytes of memory this file is thought to take
+	inWriter int64 // the same, once it has a writer
+	waits    bool  // rows of it are in the spill
 }
 
 func (t *task) newFile(s *formats.Schema, key int64) *dataFile {
@@ -48,15 +50,24 @@ func (t *task) newFile(s *formats.Schema, key int64) *dataFile {
 	return f
 }
 
-// account estimates the file's memory anew and keeps the task's sum.
+// account estimates the file's memory anew and keeps the task's sums.
 func (f *dataFile) account(columns int64) {
 	leaves := int64(len(f.cols.Leaves()))
 	used := 1024 + leaves*leafBytes + columns*columnSlack
 	if f.writer != nil {
-		used += leaves*writerLeafBytes + f.group + min(3*f.group, pageSlack*leaves*f.page) + min(f.group, leaves*f.dict)*tableSlack
+		used += writerBytes(leaves, f.group, f.page, f.dict)
+		f.t.written += used - f.inWriter
+		f.inWriter = used
 	}
 	f.t.used += used - f.used
 	f.used = used
+}
+
+// most is what the file takes when its row group is full.
+func (f *dataFile) most() int64 {
+	leaves := int64(len(f.cols.Leaves()))
+	w := &f.t.plan.Writer
+	return 1024 + leaves*leafBytes + w.BatchBytes*columnSlack + writerBytes(leaves, w.GroupBytes, f.page, f.dict)
 }
 
 // limits are the page and dictionary limits of the file. Dictionaries are kept
@@ -178,7 +189,8 @@ func (f *dataFile) made(made File) File {
 // drop forgets the file and its local bytes.
 func (f *dataFile) drop() {
 	f.t.used -= f.used
-	f.used = 0
+	f.t.written -= f.inWriter
+	f.used, f.inWriter = 0, 0
 	f.cols, f.digest, f.writer = nil, nil, nil
 	if f.local != nil {
 		_ = f.local.Close()           // closed already where its bytes counted

@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"container/heap"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"hash/crc32"
 	"io"
@@ -14,23 +15,18 @@ import (
 	"sawlog/formats"
 )
 
-// spill sorts records by bucket on local disk, for splits with more open
-// buckets than memory has room for. Records come in (topic, partition, offset)
-// order and leave in (bucket, topic, partition, offset) order: runs are sorted
-// stably by bucket and merged with earlier runs first, so neither the memory
-// nor the number of runs shows in what comes out.
+// spill sorts rows by bucket on local disk, for splits with more open buckets
+// than memory has room for. Rows come in (topic, partition, offset) order and
+// leave in (bucket, topic, partition, offset) order: runs are sorted by bucket
+// and arrival and merged with earlier runs first, so neither the memory nor the
+// number of runs shows in what comes out.
 //
-// The file holds runs end to end; a run is a sequence of records:
+// The file holds runs end to end; a run is a sequence of rows:
 //
 //	u32  length of what follows the checksum, little-endian
 //	u32  CRC-32C of it
 //	i64  bucket key
-//	u32  index of the range the record belongs to
-//	i64  offset
-//	i64  timestamp, milliseconds; -1 = none
-//	blob key, blob value
-//	u32  number of headers, and for each: blob key, blob value
-//	blob = u32 length + 1 (0 = null), then the bytes
+//	the row, as formats.RowCursor gives it
 //
 // It lives as long as the task and has no version.
 type spill struct {
@@ -45,67 +41,42 @@ type spill struct {
 
 type spillRun struct{ pos, end int64 }
 
-// spillRef is one record in buf.
+// spillRef is one row in buf.
 type spillRef struct {
-	bucket   int64
-	pos, end int
+	bucket int64
+	pos    int
 }
 
 // refBytes is what one spillRef takes, with room for the slice to grow.
-const refBytes = 48
+const refBytes = 32
 
 const (
-	spillPrefix = 4 + 4         // length, checksum
-	spillFixed  = 8 + 4 + 8 + 8 // bucket, range, offset, timestamp
-	spillBlobs  = 4 + 4 + 4     // lengths of key and value, number of headers
+	spillPrefix = 4 + 4 // length, checksum
+	spillFixed  = 8     // bucket
 )
 
 // spillSums is the polynomial of CRC-32C.
 var spillSums = crc32.MakeTable(crc32.Castagnoli)
 
-func newSpill(dir string, limit int) *spill { return &spill{dir: dir, limit: max(limit, 1<<20)} }
+func newSpill(dir string, limit int) *spill { return &spill{dir: dir, limit: limit} }
 
-// Add takes a copy of a record.
-func (s *spill) Add(bucket int64, rng int, m *formats.Message) error {
-	if size := len(s.buf) + refBytes*len(s.refs); size > 0 && size+spillSize(m) > s.limit {
-		if err := s.flush(); err != nil {
-			return err
-		}
+// Add takes a copy of the next row of a cursor.
+func (s *spill) Add(bucket int64, row *formats.RowCursor) error {
+	if s.buf == nil {
+		s.buf = make([]byte, 0, s.limit+s.limit/8) // it would double as it grows
 	}
 	pos := len(s.buf)
 	b := append(s.buf, make([]byte, spillPrefix)...)
 	b = binary.LittleEndian.AppendUint64(b, uint64(bucket))
-	b = binary.LittleEndian.AppendUint32(b, uint32(rng))
-	b = binary.LittleEndian.AppendUint64(b, uint64(m.Offset))
-	b = binary.LittleEndian.AppendUint64(b, uint64(m.Timestamp))
-	b = appendBlob(b, m.Key)
-	b = appendBlob(b, m.Value)
-	b = binary.LittleEndian.AppendUint32(b, uint32(len(m.Headers)))
-	for i := range m.Headers {
-		b = appendBlob(b, []byte(m.Headers[i].Key))
-		b = appendBlob(b, m.Headers[i].Value)
-	}
+	b = row.Append(b)
 	binary.LittleEndian.PutUint32(b[pos:], uint32(len(b)-pos-spillPrefix))
 	binary.LittleEndian.PutUint32(b[pos+4:], crc32.Checksum(b[pos+spillPrefix:], spillSums))
 	s.buf = b
-	s.refs = append(s.refs, spillRef{bucket, pos, len(b)})
+	s.refs = append(s.refs, spillRef{bucket, pos})
+	if len(s.buf)+refBytes*len(s.refs) >= s.limit {
+		return s.flush()
+	}
 	return nil
-}
-
-func spillSize(m *formats.Message) int {
-	n := spillPrefix + spillFixed + spillBlobs + len(m.Key) + len(m.Value) + refBytes
-	for i := range m.Headers {
-		n += 8 + len(m.Headers[i].Key) + len(m.Headers[i].Value)
-	}
-	return n
-}
-
-func appendBlob(b, blob []byte) []byte {
-	if blob == nil {
-		return append(b, 0, 0, 0, 0)
-	}
-	b = binary.LittleEndian.AppendUint32(b, uint32(len(blob)+1))
-	return append(b, blob...)
 }
 
 // flush writes what is held as one sorted run.
@@ -123,7 +94,7 @@ func (s *spill) flush() error {
 	s.sort()
 	w := bufio.NewWriterSize(io.NewOffsetWriter(s.file, s.size), 256<<10)
 	for _, ref := range s.refs {
-		if _, err := w.Write(s.buf[ref.pos:ref.end]); err != nil {
+		if _, err := w.Write(s.row(ref)); err != nil {
 			return fmt.Errorf("spill: %w", err)
 		}
 	}
@@ -134,13 +105,24 @@ func (s *spill) flush() error {
 	s.runs, s.size = append(s.runs, run), run.end
 	s.buf, s.refs = s.buf[:0], s.refs[:0]
 	if cap(s.buf) > 2*s.limit {
-		s.buf = nil // one record larger than all memory: do not keep its room
+		s.buf = nil // one row larger than all memory: do not keep its room
 	}
 	return nil
 }
 
+// row is a row with its prefix.
+func (s *spill) row(ref spillRef) []byte {
+	size := binary.LittleEndian.Uint32(s.buf[ref.pos:])
+	return s.buf[ref.pos : ref.pos+spillPrefix+int(size)]
+}
+
 func (s *spill) sort() {
-	slices.SortStableFunc(s.refs, func(a, b spillRef) int { return cmp.Compare(a.bucket, b.bucket) })
+	slices.SortFunc(s.refs, func(a, b spillRef) int {
+		if a.bucket != b.bucket {
+			return cmp.Compare(a.bucket, b.bucket)
+		}
+		return a.pos - b.pos
+	})
 }
 
 // Close removes the file.
@@ -161,24 +143,13 @@ func (s *spill) Close() error {
 	return nil
 }
 
-// spilled is a record on its way out of a spill; its message is valid until
-// the next one.
-type spilled struct {
-	bucket int64
-	rng    int
-	msg    formats.Message
-}
-
-// Each calls fn for every record in (bucket, arrival) order.
-func (s *spill) Each(fn func(r *spilled) error) error {
+// Each calls fn for every row in (bucket, arrival) order; the row is valid
+// during the call.
+func (s *spill) Each(fn func(bucket int64, row []byte) error) error {
 	if len(s.runs) == 0 { // all of it is in memory
 		s.sort()
-		var r spilled
 		for _, ref := range s.refs {
-			if err := r.parse(s.buf[ref.pos+spillPrefix : ref.end]); err != nil {
-				return err
-			}
-			if err := fn(&r); err != nil {
+			if err := fn(ref.bucket, s.row(ref)[spillPrefix+spillFixed:]); err != nil {
 				return err
 			}
 		}
@@ -188,32 +159,35 @@ func (s *spill) Each(fn func(r *spilled) error) error {
 		return err
 	}
 	s.buf, s.refs = nil, nil
+	return s.merge(fn)
+}
+
+// merge reads all runs at once.
+func (s *spill) merge(fn func(bucket int64, row []byte) error) error {
 	window := min(max(s.limit/len(s.runs), 16<<10), 1<<20)
 	var h runHeap
 	for i, run := range s.runs {
-		c := &runCursor{index: i, most: run.end - run.pos, in: bufio.NewReaderSize(io.NewSectionReader(s.file, run.pos, run.end-run.pos), window)}
-		ok, err := c.next()
-		if err != nil {
+		c := &runCursor{index: i, left: run.end - run.pos}
+		c.in = bufio.NewReaderSize(io.NewSectionReader(s.file, run.pos, c.left), window)
+		if err := c.next(); err != nil {
 			return err
 		}
-		if ok {
-			h = append(h, c)
-		}
+		h = append(h, c)
 	}
 	heap.Init(&h)
 	for len(h) > 0 {
 		c := h[0]
-		if err := fn(&c.rec); err != nil {
+		bucket := c.bucket
+		if err := fn(bucket, c.row); err != nil {
 			return err
 		}
-		ok, err := c.next()
-		switch {
+		switch err := c.next(); {
+		case err == io.EOF:
+			heap.Pop(&h)
 		case err != nil:
 			return err
-		case ok:
+		case c.bucket != bucket: // else it is first still
 			heap.Fix(&h, 0)
-		default:
-			heap.Pop(&h)
 		}
 	}
 	return nil
@@ -221,86 +195,62 @@ func (s *spill) Each(fn func(r *spilled) error) error {
 
 // runCursor walks one run.
 type runCursor struct {
-	index int
-	most  int64 // bytes of the run
-	in    *bufio.Reader
-	bytes []byte
-	rec   spilled
+	index  int
+	left   int64 // bytes of the run not yet read
+	in     *bufio.Reader
+	long   []byte // a row longer than the reader's window
+	held   int    // bytes of the reader the row lies in
+	bucket int64
+	row    []byte
 }
 
-func (c *runCursor) next() (bool, error) {
-	var head [spillPrefix]byte
-	switch _, err := io.ReadFull(c.in, head[:]); {
-	case err == io.EOF:
-		return false, nil
-	case err != nil:
-		return false, fmt.Errorf("spill: %w", err)
+// next reads a row, or io.EOF.
+func (c *runCursor) next() error {
+	if _, err := c.in.Discard(c.held); err != nil {
+		return fmt.Errorf("spill: %w", err)
 	}
-	n := int(binary.LittleEndian.Uint32(head[:]))
-	if int64(n) > c.most {
-		return false, errSpillDamaged
+	c.held = 0
+	if c.left == 0 {
+		return io.EOF
 	}
-	if cap(c.bytes) < n {
-		c.bytes = make([]byte, n, n+n/4)
+	head, err := c.in.Peek(spillPrefix)
+	if err != nil {
+		return damagedSpill(err)
 	}
-	c.bytes = c.bytes[:n]
-	if _, err := io.ReadFull(c.in, c.bytes); err != nil {
-		return false, fmt.Errorf("spill: %w", err)
-	}
-	if crc32.Checksum(c.bytes, spillSums) != binary.LittleEndian.Uint32(head[4:]) {
-		return false, errSpillDamaged
-	}
-	return true, c.rec.parse(c.bytes)
-}
-
-// parse reads a record; its message keeps pointing into b.
-func (r *spilled) parse(b []byte) error {
-	if len(b) < spillFixed {
+	size, sum := int64(binary.LittleEndian.Uint32(head)), binary.LittleEndian.Uint32(head[4:])
+	if c.left -= spillPrefix + size; size < spillFixed || c.left < 0 {
 		return errSpillDamaged
 	}
-	r.bucket = int64(binary.LittleEndian.Uint64(b))
-	r.rng = int(binary.LittleEndian.Uint32(b[8:]))
-	r.msg.Offset = int64(binary.LittleEndian.Uint64(b[12:]))
-	r.msg.Timestamp = int64(binary.LittleEndian.Uint64(b[20:]))
-	b = b[28:]
-	var ok bool
-	if r.msg.Key, b, ok = takeBlob(b); !ok {
+	b, err := c.take(spillPrefix + int(size))
+	if err != nil {
+		return damagedSpill(err)
+	}
+	if b = b[spillPrefix:]; crc32.Checksum(b, spillSums) != sum {
 		return errSpillDamaged
 	}
-	if r.msg.Value, b, ok = takeBlob(b); !ok || len(b) < 4 {
-		return errSpillDamaged
-	}
-	n := int(binary.LittleEndian.Uint32(b))
-	b = b[4:]
-	r.msg.Headers = r.msg.Headers[:0]
-	for range n {
-		var key, value []byte
-		if key, b, ok = takeBlob(b); !ok {
-			return errSpillDamaged
-		}
-		if value, b, ok = takeBlob(b); !ok {
-			return errSpillDamaged
-		}
-		r.msg.Headers = append(r.msg.Headers, formats.Header{Key: text(key), Value: value})
-	}
+	c.bucket, c.row = int64(binary.LittleEndian.Uint64(b)), b[spillFixed:]
 	return nil
+}
+
+// take gives the next n bytes, where they lie if the window holds them.
+func (c *runCursor) take(n int) ([]byte, error) {
+	if n <= c.in.Size() {
+		c.held = n
+		return c.in.Peek(n)
+	}
+	c.long = slices.Grow(c.long[:0], n)[:n]
+	_, err := io.ReadFull(c.in, c.long)
+	return c.long, err
 }
 
 var errSpillDamaged = fail(ExitUnavailable, "spill: the local file does not hold what was written to it")
 
-func takeBlob(b []byte) (blob, rest []byte, ok bool) {
-	if len(b) < 4 {
-		return nil, nil, false
+// damagedSpill is the error of a read: a file that ends too early is damaged.
+func damagedSpill(err error) error {
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		return errSpillDamaged
 	}
-	n := int(binary.LittleEndian.Uint32(b))
-	b = b[4:]
-	if n == 0 {
-		return nil, b, true
-	}
-	if n-1 > len(b) {
-		return nil, nil, false
-	}
-	return b[: n-1 : n-1], b[n-1:], true
+	return fmt.Errorf("spill: %w", err)
 }
 
 // runHeap orders runs by the bucket they stand at, then by age.
@@ -308,8 +258,8 @@ type runHeap []*runCursor
 
 func (h runHeap) Len() int { return len(h) }
 func (h runHeap) Less(i, j int) bool {
-	if h[i].rec.bucket != h[j].rec.bucket {
-		return h[i].rec.bucket < h[j].rec.bucket
+	if h[i].bucket != h[j].bucket {
+		return h[i].bucket < h[j].bucket
 	}
 	return h[i].index < h[j].index
 }

@@ -12,91 +12,87 @@ import (
 	"sawlog/formats"
 )
 
-type spilledCopy struct {
-	bucket int64
-	rng    int
-	msg    string
-}
-
-func spillAll(t *testing.T, limit int, in []spilledCopy, msgs []formats.Message) ([]spilledCopy, int) {
+// spillRows are columns of numbered rows with a text, one bucket a row.
+func spillRows(t *testing.T, texts []string) (*formats.Columns, *formats.Schema) {
 	t.Helper()
-	dir := t.TempDir()
-	s := newSpill(dir, 1<<20)
-	s.limit = limit
-	for i := range msgs {
-		if err := s.Add(in[i].bucket, in[i].rng, &msgs[i]); err != nil {
+	s := &formats.Schema{Fields: []formats.Field{
+		{Name: "_offset", Type: &formats.Type{Kind: formats.Int64}},
+		{Name: "text", Type: &formats.Type{Kind: formats.String}},
+	}}
+	d, err := formats.NewDecoder(s, formats.Options{Value: "json", Time: formats.TimeOptions{Field: []string{"_timestamp"}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := formats.NewColumns(s)
+	for i, text := range texts {
+		value := fmt.Appendf(nil, `{"text":%q}`, text)
+		if text == "" {
+			value = []byte("{}")
+		}
+		if _, err := d.Append(c, &formats.Message{Offset: int64(i), Value: value}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	var out []spilledCopy
-	err := s.Each(func(r *spilled) error {
-		out = append(out, spilledCopy{r.bucket, r.rng, fmt.Sprintf("%+v", copyOf(&r.msg))})
+	return c, s
+}
+
+// spillAll gives the numbers and buckets of the rows in the order they come out.
+func spillAll(t *testing.T, limit int, buckets []int64, texts []string) (order []int, runs int) {
+	t.Helper()
+	dir := t.TempDir()
+	c, schema := spillRows(t, texts)
+	s := newSpill(dir, limit)
+	var row formats.RowCursor
+	row.Reset(c)
+	for _, bucket := range buckets {
+		if err := s.Add(bucket, &row); err != nil {
+			t.Fatal(err)
+		}
+	}
+	out := formats.NewColumns(schema)
+	err := s.Each(func(bucket int64, row []byte) error {
+		if err := out.AddRow(row); err != nil {
+			return err
+		}
+		n := int(out.Vector(0).Int64s[out.Rows()-1])
+		text := out.Vector(1)
+		if value := text.Value; text.Def[out.Rows()-1] == 1 && string(value(len(text.Ends)-1)) != texts[n] || buckets[n] != bucket {
+			t.Errorf("row %d changed, or came in bucket %d", n, bucket)
+		}
+		order = append(order, n)
 		return nil
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	runs := len(s.runs)
+	runs = len(s.runs)
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
 	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
 		t.Errorf("left behind: %v %v", left, err)
 	}
-	return out, runs
+	return order, runs
 }
 
-// copyOf keeps null and empty apart in print.
-func copyOf(m *formats.Message) any {
-	blob := func(b []byte) string {
-		if b == nil {
-			return "null"
-		}
-		return fmt.Sprintf("%q", b)
-	}
-	out := []any{m.Offset, m.Timestamp, blob(m.Key), blob(m.Value)}
-	for _, h := range m.Headers {
-		out = append(out, h.Key, blob(h.Value))
-	}
-	return out
-}
-
-// The order is (bucket, arrival), and nothing of a record is lost, whether all
-// of it fits in memory or hardly a record does.
+// The order is (bucket, arrival), and nothing of a row is lost, whether all of
+// them fit in memory or hardly a row does.
 func TestSpillSortsStably(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(5, 6))
 	const n = 3000
-	msgs := make([]formats.Message, n)
-	in := make([]spilledCopy, n)
-	for i := range msgs {
-		m := &msgs[i]
-		m.Offset, m.Timestamp = int64(i), int64(rnd.IntN(100))-1
-		switch rnd.IntN(4) {
-		case 0:
-			m.Key = []byte{}
-		case 1:
-			m.Key = fmt.Append(nil, "key", i)
-		}
-		if rnd.IntN(10) > 0 {
-			m.Value = bytes.Repeat([]byte{byte(i)}, rnd.IntN(200))
-		}
-		for range rnd.IntN(3) {
-			h := formats.Header{Key: fmt.Sprint("h", rnd.IntN(9))}
-			if rnd.IntN(2) == 0 {
-				h.Value = []byte("v")
-			}
-			m.Headers = append(m.Headers, h)
-		}
-		in[i] = spilledCopy{int64(rnd.IntN(40)) - 20, i * 3 / n, fmt.Sprintf("%+v", copyOf(m))}
+	texts := make([]string, n)
+	buckets := make([]int64, n)
+	want := make([]int, n)
+	for i := range texts {
+		texts[i] = string(bytes.Repeat([]byte{'a' + byte(i%26)}, rnd.IntN(200)))
+		buckets[i], want[i] = int64(rnd.IntN(40))-20, i
 	}
-	msgs[1500].Value = bytes.Repeat([]byte("x"), 300_000) // larger than the limit
-	in[1500].msg = fmt.Sprintf("%+v", copyOf(&msgs[1500]))
-	want := slices.Clone(in)
-	slices.SortStableFunc(want, func(a, b spilledCopy) int { return int(a.bucket - b.bucket) })
+	texts[1500] = string(bytes.Repeat([]byte("x"), 300_000)) // larger than the limit
+	slices.SortStableFunc(want, func(a, b int) int { return int(buckets[a] - buckets[b]) })
 	for _, limit := range []int{64 << 20, 100_000, 4_000} {
-		got, runs := spillAll(t, limit, in, msgs)
+		got, runs := spillAll(t, limit, buckets, texts)
 		if !slices.Equal(got, want) {
-			t.Errorf("limit %d: order or content differs", limit)
+			t.Errorf("limit %d: the order differs", limit)
 		}
 		if spills := limit < 1<<20; spills != (runs > 1) {
 			t.Errorf("limit %d: %d runs", limit, runs)
@@ -110,27 +106,32 @@ func TestSpillEmpty(t *testing.T) {
 	}
 }
 
+// Damage anywhere in the local file is an error, never another row.
 func TestSpillDamaged(t *testing.T) {
-	s := newSpill(t.TempDir(), 1<<20)
-	s.limit = 1000
-	for i := range 100 {
-		if err := s.Add(int64(i%3), 0, &formats.Message{Offset: int64(i), Value: bytes.Repeat([]byte("v"), 50)}); err != nil {
+	c, _ := spillRows(t, slices.Repeat([]string{string(bytes.Repeat([]byte("v"), 50))}, 100))
+	for _, harm := range []func(f *os.File, size int64) error{
+		func(f *os.File, size int64) error { return f.Truncate(size - 10) },
+		func(f *os.File, size int64) error { _, err := f.WriteAt([]byte{0xff}, 3); return err },
+		func(f *os.File, size int64) error { _, err := f.WriteAt([]byte{0, 0, 0, 0}, 0); return err },
+		func(f *os.File, size int64) error { _, err := f.WriteAt([]byte{'V'}, size/2); return err },
+	} {
+		s := newSpill(t.TempDir(), 1000)
+		var row formats.RowCursor
+		row.Reset(c)
+		for i := range c.Rows() {
+			if err := s.Add(int64(i%3), &row); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := harm(s.file, s.size); err != nil {
 			t.Fatal(err)
 		}
-	}
-	if err := s.file.Truncate(s.size - 10); err != nil {
-		t.Fatal(err)
-	}
-	if err := s.Each(func(*spilled) error { return nil }); err == nil {
-		t.Error("a truncated file was read without an error")
-	}
-	if err := s.Close(); err != nil {
-		t.Error(err)
-	}
-	var r spilled
-	for n := range 30 {
-		if err := r.parse(make([]byte, n)); n < 28 && !errors.Is(err, errSpillDamaged) {
-			t.Errorf("%d bytes: %v", n, err)
+		err := s.Each(func(int64, []byte) error { return nil })
+		if !errors.Is(err, errSpillDamaged) {
+			t.Errorf("a damaged file was read: %v", err)
+		}
+		if err := s.Close(); err != nil {
+			t.Error(err)
 		}
 	}
 }

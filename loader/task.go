@@ -25,9 +25,9 @@ import (
 //
 // One goroutine does all of it (another reads ahead), so the bytes of a file
 // follow from its rows alone. Memory changes only the way: while all open files
-// fit, they are written side by side (direct.go); when they no longer do, the
-// task starts over and sorts the records by bucket on local disk first, to
-// write one file at a time (sorted.go).
+// fit, they are written side by side (direct.go); rows that come when they no
+// longer do are sorted by bucket on local disk, to write one file at a time
+// (sorted.go).
 type task struct {
 	taskConfig
 	split   *Split
@@ -37,8 +37,7 @@ type task struct {
 	dir     string // attempt folder
 	buckets *bucketer
 
-	decoder formats.Decoder // sees every record once; its notes count
-	again   formats.Decoder // for second looks at a record
+	decoder formats.Decoder
 	infer   *formats.Inference
 	bad     quarantine
 	inputs  []Input
@@ -46,6 +45,7 @@ type task struct {
 	small   smallWriter
 	spare   *formats.Columns // of a small file that ended, for the next one
 	used    int64            // bytes all open files are thought to take
+	written int64            // of them, those of files with a writer
 	rows    int64
 	done    int64 // offsets passed
 	refused int64
@@ -112,19 +112,9 @@ func newTask(c taskConfig) (*task, error) {
 		return nil, err
 	}
 	t.bad.t = t
-	return t, t.restart()
-}
-
-// restart forgets all that was read.
-func (t *task) restart() error {
-	var err error
 	if t.decoder, err = formats.NewDecoder(t.schema, t.plan.Decode); err != nil {
-		return err
+		return nil, err
 	}
-	if t.again, err = formats.NewDecoder(t.schema, t.plan.Decode); err != nil {
-		return err
-	}
-	t.infer, t.rows, t.done, t.refused = nil, 0, 0, 0
 	t.inputs = make([]Input, len(t.split.Ranges))
 	for i, r := range t.split.Ranges {
 		t.inputs[i] = Input{
@@ -132,17 +122,11 @@ func (t *task) restart() error {
 			Watermark: NoWatermark,
 		}
 	}
-	return nil
+	return t, nil
 }
 
 func (t *task) run(ctx context.Context) (*Result, error) {
-	files, err := t.direct(ctx)
-	if errors.Is(err, errFull) {
-		t.logger.Info("open files outgrow memory: sorting by bucket first", "split", t.index, "memory", t.memory)
-		if err = t.restart(); err == nil {
-			files, err = t.sorted(ctx)
-		}
-	}
+	files, err := newDirect(t).write(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -68,6 +68,10 @@ func BenchmarkTask(b *testing.B) { benchTask(b, 1<<30, 256<<20) }
 // BenchmarkTaskSorted is the same through the sort on disk, 200 hours.
 func BenchmarkTaskSorted(b *testing.B) { benchTask(b, 1500, 96<<20) }
 
+// BenchmarkTaskBigHours has ten hours, each of several batches, for which there
+// is no room side by side.
+func BenchmarkTaskBigHours(b *testing.B) { benchTask(b, 30_000, 96<<20) }
+
 func benchTask(b *testing.B, perHour int, memory int64) {
 	const n = 300_000
 	r := newRig(b, 1)

@@ -236,7 +236,11 @@ func TestTaskSortedQuarantinesAlike(t *testing.T) {
 	if err := tk.sink.Mkdir(tk.dir); err != nil {
 		t.Fatal(err)
 	}
-	files, err := tk.sorted(t.Context())
+	d := newDirect(tk)
+	if err := d.makeRoom(); err != nil {
+		t.Fatal(err)
+	}
+	files, err := d.write(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
