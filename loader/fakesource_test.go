@@ -17,9 +17,10 @@ import (
 
 // fakeSource is a cluster in memory that answers what planning and reading ask.
 type fakeSource struct {
-	mu     sync.Mutex
-	topics []*sourceTopic
-	groups map[string]int64 // "group topic/partition" → offset
+	mu      sync.Mutex
+	topics  []*sourceTopic
+	groups  map[string]int64  // "group topic/partition" → offset
+	configs map[string]string // "topic name" → value, as they were altered
 	// refuse, if set, may fail a request.
 	refuse func(kmsg.Request) error
 }
@@ -38,7 +39,7 @@ type sourceLog struct {
 }
 
 func newFakeSource(name string, partitions int) *fakeSource {
-	s := &fakeSource{groups: map[string]int64{}}
+	s := &fakeSource{groups: map[string]int64{}, configs: map[string]string{}}
 	s.topic(name, partitions)
 	return s
 }
@@ -140,6 +141,13 @@ func (s *fakeSource) Request(ctx context.Context, req kmsg.Request) (kmsg.Respon
 		}
 		resp.Dirs = append(resp.Dirs, dir)
 		return resp, nil
+	case *kmsg.IncrementalAlterConfigsRequest:
+		for _, r := range req.Resources {
+			for _, c := range r.Configs {
+				s.configs[r.ResourceName+" "+c.Name] = *c.Value
+			}
+		}
+		return kmsg.NewPtrIncrementalAlterConfigsResponse(), nil
 	case *kmsg.OffsetFetchRequest:
 		return s.offsetFetch(req), nil
 	case *kmsg.OffsetCommitRequest:

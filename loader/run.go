@@ -316,17 +316,21 @@ func (r *run) mirror(ctx context.Context) {
 		slices.SortFunc(topic.Partitions, func(a, b consumer.Partition) int { return int(a.Index - b.Index) })
 		topics = append(topics, topic)
 	}
-	ctx, cancel := context.WithTimeout(ctx, mirrorPatience)
+	if r.d.Hold { // first: it needs no coordinator, and guards what is yet to be loaded
+		bounded, cancel := context.WithTimeout(ctx, mirrorPatience)
+		if err := consumer.Hold(bounded, r.d.Cluster, r.plan.Job, topics, at); err != nil {
+			r.d.Logger.Debug("retention hold not set", "job", r.plan.Job, "err", err)
+		}
+		cancel()
+	}
+	bounded, cancel := context.WithTimeout(ctx, mirrorPatience)
 	defer cancel()
-	if err := consumer.Commit(ctx, r.d.Cluster, "sawlog."+r.plan.Job, topics, at); err != nil {
+	if err := consumer.Commit(bounded, r.d.Cluster, "sawlog."+r.plan.Job, topics, at); err != nil {
 		r.d.Logger.Warn("group offsets not mirrored", "group", "sawlog."+r.plan.Job, "err", err)
-	}
-	if !r.d.Hold {
-		return
-	}
-	if err := consumer.Hold(ctx, r.d.Cluster, r.plan.Job, topics, at); err != nil {
-		r.d.Logger.Debug("retention hold not set", "job", r.plan.Job, "err", err)
 	}
 }
 
-const mirrorPatience = 10 * time.Second
+// mirrorPatience outlasts a coordinator that vanished without a word: Kafka gives
+// it a session of 9 s by default, elects another, and that one reads its part of
+// the offsets topic before it answers.
+const mirrorPatience = 30 * time.Second
