@@ -17,12 +17,13 @@ type limits struct {
 	patient time.Duration // how long a call is repeated
 	first   time.Duration // before the first repetition, then twice as long each time
 	longest time.Duration // between two repetitions
+	doubt   time.Duration // how long a file whose end was lost may take to become whole
 }
 
 // usual: Hadoop's own clients wait 60 s for a DataNode. A NameNode that
 // restarts is back within a minute on most clusters; where it isn't, the run
 // ends with an error that says so and may be started again.
-var usual = limits{call: 30 * time.Second, idle: 60 * time.Second, patient: 60 * time.Second, first: 50 * time.Millisecond, longest: 5 * time.Second}
+var usual = limits{call: 30 * time.Second, idle: 60 * time.Second, patient: 60 * time.Second, first: 50 * time.Millisecond, longest: 5 * time.Second, doubt: 5 * time.Second}
 
 // patience is the waiting of one act between its tries.
 type patience struct {
@@ -45,6 +46,12 @@ func (p *patience) wait() bool {
 	time.Sleep(pause)
 	p.pause = min(2*p.pause, p.most)
 	return true
+}
+
+// again pauses before an act that takes its own time is done anew.
+func (p *patience) again() {
+	p.end = time.Now().Add(2 * p.most)
+	p.wait()
 }
 
 // spares is how often each NameNode stands in the library's list. It passes over
@@ -71,6 +78,10 @@ func (s *Sink) connect() (*hdfs.Client, error) {
 	client, err := hdfs.NewClient(options)
 	if err != nil {
 		return nil, &unsentError{err, false}
+	}
+	if err := fit(client.Stat, s.target.dir); err != nil {
+		_ = client.Close() // nothing was asked of it but a look
+		return nil, &unsentError{err, outcomeOf(err) == answered}
 	}
 	s.client = client
 	return client, nil

@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"path"
+	"time"
 
 	"github.com/colinmarc/hdfs/v2"
 
@@ -108,9 +109,10 @@ func (s *Sink) send(out *hdfs.FileWriter, name string, src io.ReaderAt, size int
 			if err = s.fill(out, cmp.Or(part, name), io.NewSectionReader(src, 0, size), size); err == nil {
 				break
 			}
-			if outcomeOf(err) == answered || try == sendTries-1 || !wait.wait() {
+			if outcomeOf(err) == answered && !isUnleased(err) || try == sendTries-1 {
 				break
 			}
+			wait.again()
 		}
 		if part != "" {
 			_ = s.RemoveAll(part) // what is left of a try; its error is not of interest
@@ -131,6 +133,9 @@ func (s *Sink) send(out *hdfs.FileWriter, name string, src io.ReaderAt, size int
 			_ = s.RemoveAll(left) // half a file; the error above is the one to report
 		}
 	}
+	if outcomeOf(err) == answered && !isUnleased(err) {
+		return classify("write", name, err, sink.Permanent)
+	}
 	return classify("write", name, err, sink.Retryable)
 }
 
@@ -146,26 +151,33 @@ func (s *Sink) fill(out *hdfs.FileWriter, name string, src io.Reader, size int64
 
 // finish closes a file until the NameNode says that it is whole: that enough
 // DataNodes have told it so may take a while.
+//
+// Where the answer to that was lost, the library asks again without saying how
+// long the last block is. Was the file closed, the NameNode answers that nobody
+// writes it, and its length tells. Was it not, it can never be: then it is sent
+// anew, after a while in which its DataNodes may still be heard of.
 func (s *Sink) finish(out *hdfs.FileWriter, name string, size int64) error {
 	wait := s.limits.patience()
+	lost := false
 	for {
 		err := out.Close()
 		if err == nil {
 			return nil
 		}
 		outcome := outcomeOf(err)
-		if hdfs.IsErrReplicating(err) {
+		var asked *os.PathError // only the last of Close's questions has a path in its error
+		switch {
+		case hdfs.IsErrReplicating(err):
 			outcome = refused
-		}
-		if outcome == unknown {
-			c, connected := s.connect()
-			if connected == nil {
-				// A file that was closed has its full length; one that is being
-				// written counts without its last block.
-				if st, look := c.Stat(s.at(name)); look == nil && st.Size() == size && size > 0 {
-					return nil
-				}
+		case isUnleased(err):
+			st, look := s.Stat(name)
+			if look == nil && st.Size == size {
+				return nil
 			}
+			return err
+		case outcome == unknown && !lost && errors.As(err, &asked):
+			lost = true
+			wait.end = time.Now().Add(s.limits.doubt)
 		}
 		if outcome == answered || !wait.wait() {
 			return err
