@@ -17,7 +17,6 @@ import (
 // Sizes of the Raft log on disk.
 const (
 	raftSegmentBytes = 8 << 20
-	raftBatchBytes   = 1 << 20 // a batch of entries is closed at this size
 	raftReadBytes    = 1 << 20
 	yearMs           = 365 * 24 * 60 * 60 * 1000 // a segment ends by size, not by age
 )
@@ -198,11 +197,11 @@ func (e *entries) StoreLogs(logs []*raft.Log) error {
 		return fmt.Errorf("raft log: %w", err)
 	}
 	for len(logs) > 0 {
-		batch, n, err := buildRaftBatch(logs)
+		batch, n, err := buildRaftBatches(logs)
 		if err != nil {
-			return fmt.Errorf("raft log entry %d: %w", logs[0].Index, err)
+			return err
 		}
-		if _, err := e.log.Append([]batches.Batch{batch}, log.Append{
+		if _, err := e.log.Append(batch, log.Append{
 			Epoch: offsets.Epoch(logs[0].Term), Now: raftMillis(logs[0]), Internal: true,
 		}); err != nil {
 			return fmt.Errorf("raft log entry %d: %w", logs[0].Index, err)
@@ -242,7 +241,13 @@ func (e *entries) truncate(to offsets.Offset) error {
 	if err := e.truncated(uint64(to)); err != nil {
 		return err
 	}
-	return e.log.Truncate(to)
+	if err := e.log.Truncate(to); err != nil {
+		return err
+	}
+	if end := e.log.End(); end != to {
+		return fmt.Errorf("raft log %s: %w: cut after entry %d it ends at %d", e.path, errFormat, to, end)
+	}
+	return nil
 }
 
 // forget drops what was read, after the log was cut: who reads meanwhile has
@@ -253,23 +258,30 @@ func (e *entries) forget() {
 	e.cached = nil
 }
 
-// buildRaftBatch puts entries of one term into a batch, as many as it holds.
-func buildRaftBatch(logs []*raft.Log) (batches.Batch, int, error) {
+// buildRaftBatches makes batches of the first entries, those of one term. Each is
+// a batch of its own: a log is cut between batches only, and Raft cuts it between
+// any two entries.
+func buildRaftBatches(logs []*raft.Log) ([]batches.Batch, int, error) {
 	if logs[0].Term > math.MaxInt32 {
-		return nil, 0, fmt.Errorf("%w: term %d is larger than a leader epoch", errFormat, logs[0].Term)
+		return nil, 0, fmt.Errorf("raft log entry %d: %w: term %d is larger than a leader epoch", logs[0].Index, errFormat, logs[0].Term)
 	}
-	b := batches.NewBuilder(batches.None, 0)
-	n, size := 0, 0
-	for _, l := range logs {
-		if n > 0 && (l.Term != logs[0].Term || l.Index != logs[n-1].Index+1 || size+len(l.Data) > raftBatchBytes) {
-			break
+	var all []batches.Batch
+	for i, l := range logs {
+		switch {
+		case l.Term != logs[0].Term:
+			return all, len(all), nil
+		case l.Index != logs[0].Index+uint64(i):
+			return nil, 0, fmt.Errorf("raft log entry %d: %w: it follows %d", l.Index, errFormat, logs[i-1].Index)
 		}
+		b := batches.NewBuilder(batches.None, 0)
 		b.Append(encodeRaftRecord(l))
-		size += len(l.Data) + 64
-		n++
+		batch, err := b.Batch()
+		if err != nil {
+			return nil, 0, fmt.Errorf("raft log entry %d: %w", l.Index, err)
+		}
+		all = append(all, batch)
 	}
-	batch, err := b.Batch()
-	return batch, n, err
+	return all, len(all), nil
 }
 
 // DeleteRange deletes the entries from first to last, both included: a head of
