@@ -97,6 +97,8 @@ func coded(err error, other int) error {
 		e.Code = ExitNotFound
 	case errors.Is(err, consumer.ErrAuth), errors.Is(err, fs.ErrPermission):
 		e.Code = ExitAuth
+	case errors.Is(err, sink.ErrRefused):
+		e.Code = ExitConflict
 	case errors.Is(err, consumer.ErrUnavailable), errors.Is(err, context.DeadlineExceeded):
 		e.Code = ExitUnavailable
 	case errors.As(err, &stored) && stored.Class != sink.Permanent:

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"log/slog"
 	"maps"
 	"path"
@@ -304,8 +305,13 @@ func sinkError(msg string, err error) error {
 		return nil
 	}
 	code := ExitFailed
-	if sink.ClassOf(err) != sink.Permanent {
+	switch {
+	case sink.ClassOf(err) != sink.Permanent:
 		code = ExitUnavailable
+	case errors.Is(err, fs.ErrPermission):
+		code = ExitAuth
+	case errors.Is(err, sink.ErrRefused):
+		code = ExitConflict
 	}
 	return &Error{Code: code, Msg: msg, Err: err}
 }

@@ -19,6 +19,7 @@ import (
 	"sawlog/loader"
 	enginelocal "sawlog/loader/engine/local"
 	"sawlog/loader/sink"
+	"sawlog/loader/sink/hdfs"
 	"sawlog/loader/sink/local"
 )
 
@@ -33,8 +34,14 @@ func openSink(root string, access sink.Access) (sink.Sink, error) {
 		return nil, output.Errorf(output.Usage, "no root given").WithHint("--root file:///path/of/the/data/set")
 	case "file":
 		return openFolder(uri)
+	case "hdfs":
+		s, err := hdfs.Open(uri, access)
+		if err != nil {
+			return nil, output.Errorf(output.Usage, "%s", err).WithHint("sawlog doctor hdfs %s", uri)
+		}
+		return s, nil
 	default:
-		return nil, output.Errorf(output.Usage, "root %s: scheme %q is not available in this version", root, scheme).WithHint("file:///path")
+		return nil, output.Errorf(output.Usage, "root %s: scheme %q is not available in this version", root, scheme).WithHint("file:///path or hdfs://HOST/path")
 	}
 }
 
