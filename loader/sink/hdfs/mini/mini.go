@@ -12,6 +12,7 @@
 //	safemode on|off
 //	mkdir PATH MODE      a folder, with its permissions in octal
 //	ec PATH [POLICY]     a folder that is erasure-coded, XOR-2-1-1024k unless said
+//	ez PATH              a folder that is an encryption zone; Conf has to name hadoop.security.key.provider.path
 //	quota PATH N         limit the names below a folder
 //	space-quota PATH N   limit the bytes below a folder, replicas counted
 package mini

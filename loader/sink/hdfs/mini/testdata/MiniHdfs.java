@@ -8,6 +8,7 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.Properties;
 import org.apache.hadoop.conf.Configuration;
+import org.apache.hadoop.crypto.key.KeyProvider;
 import org.apache.hadoop.fs.permission.FsPermission;
 import org.apache.hadoop.hdfs.DistributedFileSystem;
 import org.apache.hadoop.hdfs.HdfsConfiguration;
@@ -188,6 +189,15 @@ public final class MiniHdfs {
         fs().enableErasureCodingPolicy(policy);
         fs().mkdirs(path(w[1]));
         fs().setErasureCodingPolicy(path(w[1]), policy);
+      }
+      case "ez" -> {
+        KeyProvider keys = cluster.getNamesystem(active).getProvider();
+        if (keys.getMetadata("zone") == null) {
+          keys.createKey("zone", KeyProvider.options(cluster.getConfiguration(active)).setBitLength(128));
+          keys.flush();
+        }
+        fs().mkdirs(path(w[1]));
+        fs().createEncryptionZone(path(w[1]), "zone");
       }
       case "quota" -> fs().setQuota(path(w[1]), Long.parseLong(w[2]), HdfsConstants.QUOTA_DONT_SET);
       case "space-quota" -> fs().setQuota(path(w[1]), HdfsConstants.QUOTA_DONT_SET, Long.parseLong(w[2]));
