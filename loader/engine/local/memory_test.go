@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -33,7 +34,8 @@ func TestTaskMemory(t *testing.T) {
 	}{
 		{"8 columns 1 hour", 8, 1, 300_000, 24, 96 << 20, false},
 		{"400 columns 1 hour", 400, 1, 8_000, 24, 192 << 20, false},
-		{"400 columns 500 hours", 400, 500, 6_000, 24, 192 << 20, true},
+		{"400 columns 500 hours", 400, 500, 2_000, 24, 192 << 20, false},
+		{"400 columns 2000 hours", 400, 2000, 10_000, 24, 256 << 20, true}, // half of 512 MiB, as two tasks have it
 		{"8 columns 2000 hours", 8, 2000, 60_000, 24, 80 << 20, false},
 		{"8 columns 25539 hours", 8, 25_539, 150_000, 24, 128 << 20, true},
 		{"20 MiB record", 2, 1, 3, 20 << 20, 512 << 20, false},
@@ -82,6 +84,62 @@ func TestTaskMemory(t *testing.T) {
 			t.Logf("peak %d MiB of %d MiB, %v", peak>>20, (c.memory+slack)>>20, time.Since(began).Round(time.Millisecond))
 			if peak > c.memory+slack {
 				t.Errorf("peak %d MiB, more than %d MiB and 64", peak>>20, c.memory>>20)
+			}
+		})
+	}
+}
+
+// memoryRecords is how many records TestTaskMemoryIsFlat loads in one task.
+const memoryRecords = "SAWLOG_MEMORY_RECORDS"
+
+// A task of ten times the records takes no more memory, in hours that come in
+// order and hours that come mixed.
+func TestTaskMemoryIsFlat(t *testing.T) {
+	records := 400_000
+	if text := os.Getenv(memoryRecords); text != "" {
+		n, err := strconv.Atoi(text)
+		if err != nil || n < 1000 {
+			t.Fatalf("%s=%q: want a number of records", memoryRecords, text)
+		}
+		records = n
+	} else if testing.Short() {
+		t.Skip("long: loads hundreds of thousands of records")
+	}
+	const memory = 96 << 20
+	text := noise(1 << 20)
+	for name, hour := range map[string]func(i int) int{
+		"in order": func(i int) int { return i * 24 / records },
+		"mixed":    func(i int) int { return i * 7919 % 24 },
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, 1<<20)
+			w.spec.TargetBytes = 1 << 40 // one split
+			w.spec.Schema = &formats.Schema{Fields: []formats.Field{
+				{Name: "_offset", Type: &formats.Type{Kind: formats.Int64}},
+				{Name: "n", Type: &formats.Type{Kind: formats.Int64}},
+				{Name: "text", Type: &formats.Type{Kind: formats.String}},
+			}}
+			sent := 0
+			load := func(upTo int) int64 {
+				w.produce(func(int) []byte {
+					if sent == upTo {
+						return nil
+					}
+					i := sent
+					sent++
+					at := i * 61 % (len(text) - 100)
+					return fmt.Appendf(nil, `{"ts":"2026-11-29T%02d:00:00Z","n":%d,"text":"%s"}`, hour(i), i, text[at:at+100])
+				})
+				peak, told := w.peak(w.plan(), 0, memory)
+				if told != nil {
+					t.Fatalf("%+v", told)
+				}
+				return peak
+			}
+			tenth, all := load(records/10), load(records)
+			t.Logf("peak %d MiB with %d records, %d MiB with %d", tenth>>20, records/10, all>>20, records)
+			if all > memory+slack {
+				t.Errorf("peak %d MiB, more than %d MiB and 64", all>>20, memory>>20)
 			}
 		})
 	}
