@@ -62,6 +62,9 @@ func (f *fetcher) run(ctx context.Context, at offsets.Offset, wants <-chan struc
 		if large && !wanted() {
 			return
 		}
+		if f.opts.Pace.hold(ctx) != nil {
+			return
+		}
 		ch := f.next(ctx, at)
 		if !large && !wanted() {
 			return
@@ -137,6 +140,7 @@ func (f *fetcher) fetch(ctx context.Context, at offsets.Offset) (chunk, error) {
 	if err != nil {
 		return chunk{}, err
 	}
+	f.opts.Pace.fetched(len(p.RecordBatches))
 	switch code := kerr.ErrorForCode(p.ErrorCode); {
 	case code == nil && p.DivergingEpoch.EndOffset >= 0 && f.near != nil:
 		return chunk{}, fmt.Errorf("%w: %s: the replica nearby lacks what was read up to offset %d", ErrUnavailable, f.tp, at)

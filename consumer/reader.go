@@ -29,8 +29,9 @@ type Options struct {
 	MaxDecompressed int           // largest batch once decompressed; 0 = 256 MiB
 	Patience        time.Duration // how long to wait for a leader that answers; 0 = 60 s
 	Isolation       Isolation
-	AcceptGap       bool // step over offsets that retention removed, and count them
-	Compact         bool // the topic has or had cleanup.policy compact: holes are no error
+	AcceptGap       bool  // step over offsets that retention removed, and count them
+	Compact         bool  // the topic has or had cleanup.policy compact: holes are no error
+	Pace            *Pace // holds up fetches and counts their bytes; nil = neither
 }
 
 func (o Options) withDefaults() Options {
@@ -42,6 +43,10 @@ func (o Options) withDefaults() Options {
 	set(&o.FetchBytes, 4<<20)
 	set(&o.MaxBatchBytes, 256<<20)
 	set(&o.MaxDecompressed, 256<<20)
+	if o.Pace == nil {
+		o.Pace = NewPace(0)
+	}
+	o.FetchBytes = o.Pace.most(o.FetchBytes)
 	o.MaxBatchBytes = max(o.MaxBatchBytes, o.FetchBytes)
 	if o.Patience <= 0 {
 		o.Patience = time.Minute

@@ -57,6 +57,7 @@ func (s *Spec) Explain() ([]byte, error) {
 		c.scalar("memory", FormatSize(s.Run.Memory))
 		c.plain("retries", strconv.Itoa(s.Run.Retries))
 		c.scalar("timeout", FormatDuration(s.Run.Timeout))
+		c.plain("rate", FormatSize(s.Run.Rate))
 		c.plain("max_active", strconv.Itoa(s.Run.MaxActive))
 		c.scalar("engine", s.Run.Engine)
 	})
@@ -186,6 +187,7 @@ func (e *explainer) explainSchedule(sc *Schedule) {
 func (e *explainer) explainDecode(d Decode) {
 	e.section("decode", func(c *explainer) {
 		c.scalar("value", d.Value)
+		c.explainWire(d)
 		if d.Value == "csv" {
 			c.list("columns", d.Columns)
 			c.scalar("delimiter", d.Delimiter)

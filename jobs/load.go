@@ -39,16 +39,20 @@ func (s *Spec) Sets(matched []string) []Set {
 // is empty unless the job keeps its topics apart. now is the moment plausible
 // distances count from.
 func (s *Spec) Load(topic string, now time.Time) (*loader.Spec, error) {
+	decode, err := s.options(now)
+	if err != nil {
+		return nil, err
+	}
 	l := &loader.Spec{
 		Name: s.Name, Dataset: s.Name,
 		Brokers: s.Source.Brokers, Topics: s.Source.Topics, Pattern: s.Source.Pattern,
 		Isolation: s.Source.Isolation, Start: s.Source.Start,
-		Decode: s.options(now), Schema: s.Schema,
+		Decode: decode, Schema: s.Schema,
 		Unit: s.PartitionBy.Unit, Zone: s.PartitionBy.Zone, Path: s.PartitionBy.Path, Lateness: s.PartitionBy.Lateness,
 		Root: s.Output.Root, Format: s.Output.Format, Codec: s.Output.Codec, Level: s.Output.Level,
 		TargetBytes: s.Output.TargetSize, Merge: s.Output.Merge, MergeTopics: s.Source.MergeTopics,
 		MaxBad: s.Decode.MaxBad, Parallelism: s.Run.Parallelism, Memory: s.Run.Memory,
-		Retries: s.Run.Retries, Timeout: s.Run.Timeout,
+		Retries: s.Run.Retries, Timeout: s.Run.Timeout, Rate: s.Run.Rate,
 	}
 	if topic != "" {
 		l.Dataset, l.Topics, l.Pattern = s.Name+"."+topic, []string{topic}, ""
@@ -62,9 +66,9 @@ func (s *Spec) Load(topic string, now time.Time) (*loader.Spec, error) {
 	return l, l.Validate()
 }
 
-func (s *Spec) options(now time.Time) formats.Options {
+func (s *Spec) options(now time.Time) (formats.Options, error) {
 	d, t := s.Decode, s.Time
-	return formats.Options{
+	o := formats.Options{
 		Value: d.Value, Columns: d.Columns, Delimiter: d.Delimiter, SkipHeader: d.SkipHeader,
 		Key: d.Key, Tombstones: d.Tombstones, OnBad: d.OnBad,
 		Time: formats.TimeOptions{
@@ -75,6 +79,7 @@ func (s *Spec) options(now time.Time) formats.Options {
 		Include: s.Columns.Include, Exclude: s.Columns.Exclude, Rename: s.Columns.Rename, Hash: s.Columns.Hash,
 		Metadata: s.Metadata,
 	}
+	return o, s.wire(&o)
 }
 
 func checkZone(name string) error {

@@ -46,7 +46,9 @@ type Source struct {
 
 // Decode says how a record's bytes become a row.
 type Decode struct {
-	Value      string // json | csv | text | raw
+	Value      string // json | csv | text | raw | avro
+	Schema     string // of avro: path of a file, or the schema itself
+	Registry   *formats.Registry
 	Key        string
 	Columns    []string
 	Delimiter  string
@@ -97,6 +99,7 @@ type RunRule struct {
 	Memory      int64
 	Retries     int
 	Timeout     time.Duration
+	Rate        int64 // bytes of the log a second, all tasks of a run together; 0 = no limit
 	MaxActive   int
 	Engine      string
 }

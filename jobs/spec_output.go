@@ -127,6 +127,9 @@ func checkRoot(text string) (string, error) {
 	return strings.TrimRight(text, "/"), nil
 }
 
+// leastRate is the lowest rate of a run: below it no batch would come in time.
+const leastRate = 64 << 10
+
 func (s *Spec) readRun(root *section) {
 	sec := s.open(root, "run")
 	defer s.close(sec)
@@ -135,8 +138,8 @@ func (s *Spec) readRun(root *section) {
 	r.Memory = sec.size("memory", 512<<20, 64<<20)
 	r.Retries = int(sec.integer("retries", 3, 0, 100))
 	r.Timeout = sec.duration("timeout", 50*time.Minute, time.Second)
-	if sec.integer("rate", 0, 0, 1<<62) != 0 {
-		sec.say("rate", notYet+"; a server reads for loads at its own rate for the batch class")
+	if r.Rate = sec.size("rate", 0, 0); r.Rate > 0 && r.Rate < leastRate {
+		sec.say("rate", "%s a second is too slow: want %s or more, or 0 for no limit", FormatSize(r.Rate), FormatSize(leastRate))
 	}
 	r.MaxActive = int(sec.integer("max_active", 1, 1, 64))
 	r.Engine = "local"

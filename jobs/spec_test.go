@@ -131,7 +131,7 @@ func TestProblems(t *testing.T) {
 		{"arrow", strings.Replace(minimal, "pageviews}", "pageviews, format: arrow}", 1), "output.format: arrow is not available in this version: want parquet"},
 		{"hadoop", minimal + "run: {engine: hadoop}\n", "run.engine: hadoop is not available in this version: want local"},
 		{"retention", minimal + "retention_hold: {max_age: 14d}\n", "retention_hold: is not available in this version"},
-		{"rate", minimal + "run: {rate: 100}\n", "run.rate: is not available in this version"},
+		{"rate", minimal + "run: {rate: 100}\n", "run.rate: 100 a second is too slow: want 64KiB or more, or 0 for no limit"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -31,6 +31,7 @@ type Work struct {
 	Parallelism int             // tasks at a time
 	Memory      int64           // bytes of one task
 	FetchBytes  int
+	Rate        int64         // bytes a second one task may fetch; 0 = no limit
 	Retries     int           // attempts after the first
 	Timeout     time.Duration // of one attempt; 0 = none
 
@@ -52,6 +53,8 @@ type TaskProgress struct {
 	Rows    int64  `json:"rows"`
 	Bad     int64  `json:"bad"`
 	Files   int    `json:"files"`
+	Fetched int64  `json:"fetched"` // bytes of the log, compressed as they are there
+	Held    int64  `json:"held_ms"` // how long fetches waited for the run's rate
 }
 
 // Each carries out the splits of the work, w.Parallelism at a time, by calling
@@ -164,7 +167,7 @@ func (e *InProcess) Run(ctx context.Context, w Work) error {
 	return w.Each(ctx, func(ctx context.Context, split int, attempt string) error {
 		_, err := runTask(ctx, taskConfig{
 			cluster: e.Cluster, sink: e.Sink, logger: e.Logger, plan: w.Plan, planID: w.PlanID, index: split, attempt: attempt,
-			memory: w.Memory, fetch: w.FetchBytes, spool: e.Spool, progress: w.Progress,
+			memory: w.Memory, fetch: w.FetchBytes, rate: w.Rate, spool: e.Spool, progress: w.Progress,
 		})
 		return coded(err, ExitUnavailable)
 	})

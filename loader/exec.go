@@ -30,6 +30,7 @@ type ExecSpec struct {
 	Source     consumer.Config `json:"source"`
 	Memory     int64           `json:"memory"` // bytes of this task; 0 = 512 MiB
 	FetchBytes int             `json:"fetch_bytes,omitempty"`
+	Rate       int64           `json:"rate,omitempty"`  // bytes a second it may fetch; 0 = no limit
 	Spool      string          `json:"spool,omitempty"` // local folder for temporary files; empty = the system's
 }
 
@@ -122,7 +123,7 @@ func exec(ctx context.Context, s *ExecSpec, open func(uri string, access sink.Ac
 	}
 	res, err := runTask(ctx, taskConfig{
 		cluster: cluster, sink: root, logger: logger, plan: plan, planID: s.PlanID, index: s.Split, attempt: s.Attempt,
-		memory: s.Memory, fetch: s.FetchBytes, spool: s.Spool,
+		memory: s.Memory, fetch: s.FetchBytes, rate: s.Rate, spool: s.Spool,
 		progress: func(p TaskProgress) { lines.put(ExecLine{Progress: &p}) },
 	})
 	if err != nil {

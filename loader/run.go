@@ -18,6 +18,7 @@ type RunAsk struct {
 	Parallelism int    // tasks at a time; 0 = cores
 	Memory      int64  // bytes, divided among the tasks; 0 = 512 MiB
 	FetchBytes  int
+	Rate        int64 // bytes a second all tasks together may fetch; 0 = no limit
 	Retries     int
 	Timeout     time.Duration // of one attempt
 }
@@ -185,7 +186,11 @@ func (r *run) work(ctx context.Context) error {
 		if !slices.ContainsFunc(r.results, func(res *Result) bool { return res.Unknown != nil }) {
 			return nil
 		}
-		next, err := revise(r.plan, r.planID, r.results)
+		writers, err := writersOf(ctx, &r.plan.Decode, met(r.results))
+		if err != nil {
+			return err
+		}
+		next, err := revise(r.plan, r.planID, r.results, writers)
 		if err != nil {
 			return err
 		}
@@ -194,8 +199,8 @@ func (r *run) work(ctx context.Context) error {
 			return err
 		}
 		added := len(next.Schema.Fields) - len(r.plan.Schema.Fields)
-		r.d.Logger.Info("schema grown", "plan", r.planID, "next", planID, "columns", added)
-		r.d.event(Event{Run: r.ask.Run, Kind: "revision", Text: fmt.Sprintf("plan %s adds %d columns", planID, added)})
+		r.d.Logger.Info("schema grown", "plan", r.planID, "next", planID, "columns", added, "writers", len(writers))
+		r.d.event(Event{Run: r.ask.Run, Kind: "revision", Text: fmt.Sprintf("plan %s adds %d columns and %d writers' schemas", planID, added, len(writers))})
 		r.plan, r.planID = next, planID
 	}
 	return fail(ExitFailed, "plan %s: the schema still grows after %d revisions", r.planID, maxRevisions)
@@ -237,7 +242,7 @@ func (r *run) engine(ctx context.Context, splits []int) error {
 		}
 		err := r.d.engine(ctx, Work{
 			PlanID: stage, Plan: r.plan, Splits: byStage[stage], Parallelism: tasks, Memory: memory,
-			FetchBytes: r.ask.FetchBytes, Retries: r.ask.Retries, Timeout: r.ask.Timeout,
+			FetchBytes: r.ask.FetchBytes, Rate: shareOf(r.ask.Rate, tasks), Retries: r.ask.Retries, Timeout: r.ask.Timeout,
 			Done: func(split int, attempt string, err error) {
 				r.d.event(Event{Run: r.ask.Run, Kind: "attempt", Task: &TaskProgress{Split: split, Attempt: attempt}, Err: err})
 			},

@@ -45,6 +45,7 @@ type Spec struct {
 	Parallelism int           // tasks at a time; 0 = cores
 	Memory      int64         // bytes, divided among the tasks; 0 = 512 MiB
 	FetchBytes  int           // bytes of one fetch; 0 = 4 MiB
+	Rate        int64         // bytes a second a run may fetch; 0 = no limit
 	Retries     int           // attempts after the first of a split
 	Timeout     time.Duration // of one attempt; 0 = none
 }
@@ -137,6 +138,7 @@ func (s *Spec) Validate() error {
 	check(r.Parallelism >= 0, "parallelism %d: want 0 or more", r.Parallelism)
 	check(r.Memory >= 0, "memory %d: want 0 or more", r.Memory)
 	check(r.FetchBytes >= 0 && r.FetchBytes <= 1<<30, "fetch bytes %d: want 0..1 GiB", r.FetchBytes)
+	check(r.Rate >= 0, "rate %d: want 0 or more", r.Rate)
 	check(r.Retries >= 0, "retries %d: want 0 or more", r.Retries)
 	check(r.Timeout >= 0, "timeout %v: want 0 or more", r.Timeout)
 	if _, err := newBucket(r); err != nil {
@@ -144,6 +146,8 @@ func (s *Spec) Validate() error {
 	}
 	if err := r.Decode.Validate(); err != nil {
 		wrong = append(wrong, fmt.Errorf("decode: %w", err))
+	} else if r.Decode.Unresolved() {
+		// The planner asks the registry first.
 	} else if _, err := r.Decode.Base(r.Schema); err != nil {
 		wrong = append(wrong, fmt.Errorf("schema: %w", err))
 	}
@@ -165,6 +169,14 @@ func validStart(start string) bool {
 	default:
 		return false
 	}
+}
+
+// shareOf is one task's part of a rate; 0 = no limit.
+func shareOf(rate int64, tasks int) int64 {
+	if rate <= 0 {
+		return 0
+	}
+	return max(1, rate/int64(tasks))
 }
 
 // share divides memory among tasks: how many run at a time, and the bytes of

@@ -41,6 +41,7 @@ type task struct {
 	infer   *formats.Inference
 	bad     quarantine
 	inputs  []Input
+	pace    *consumer.Pace
 	msg     formats.Message
 	small   smallWriter
 	spare   *formats.Columns // of a small file that ended, for the next one
@@ -64,6 +65,7 @@ type taskConfig struct {
 	attempt  string
 	memory   int64 // bytes
 	fetch    int   // bytes of one fetch
+	rate     int64 // bytes a second it may fetch; 0 = no limit
 	spool    string
 	progress func(TaskProgress) // may be nil
 }
@@ -106,7 +108,7 @@ func newTask(c taskConfig) (*task, error) {
 	if least := leastMemory(t.schema, &c.plan.Writer); c.memory < least {
 		return nil, tooLittle(c.memory, least)
 	}
-	t.fetch = fetchBytes(c.fetch, c.memory)
+	t.fetch, t.pace = fetchBytes(c.fetch, c.memory), consumer.NewPace(c.rate)
 	var err error
 	if t.buckets, err = newBucketer(c.plan.Bucket); err != nil {
 		return nil, err
@@ -190,7 +192,7 @@ func (t *task) readRange(ctx context.Context, phase string, i int, fn func(rng i
 	r := consumer.NewReader(t.cluster, offsets.TopicPartition{Topic: in.Topic, Partition: in.Partition}, in.TopicID,
 		in.Range, consumer.Options{
 			FetchBytes: t.fetch, MaxBatchBytes: int(t.memory / 4), MaxDecompressed: int(t.memory / 3),
-			Isolation: isolationOf(t.plan.Isolation), Compact: t.compact(in.TopicID),
+			Isolation: isolationOf(t.plan.Isolation), Compact: t.compact(in.TopicID), Pace: t.pace,
 		})
 	defer r.Close()
 	t.msg.Topic, t.msg.Partition = in.Topic, in.Partition
@@ -307,6 +309,6 @@ func (t *task) tell(phase string, files int, must bool) {
 	}
 	t.progress(TaskProgress{
 		Split: t.index, Attempt: t.attempt, Phase: phase, Offsets: t.done, Total: total,
-		Rows: t.rows, Bad: t.refused, Files: files,
+		Rows: t.rows, Bad: t.refused, Files: files, Fetched: t.pace.Bytes(), Held: t.pace.Held().Milliseconds(),
 	})
 }

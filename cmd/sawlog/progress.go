@@ -84,11 +84,15 @@ func (p *progress) phase(split int) string {
 }
 
 func (p *progress) line() string {
-	var read, total, rows, bad int64
+	var read, total, rows, bad, held int64
 	for _, t := range p.tasks {
-		read, total, rows, bad = read+t.Offsets, total+t.Total, rows+t.Rows, bad+t.Bad
+		read, total, rows, bad, held = read+t.Offsets, total+t.Total, rows+t.Rows, bad+t.Bad, held+t.Held
 	}
-	return fmt.Sprintf("%d of %d offsets read, %d rows, %d bad records, %d tasks", read, total, rows, bad, len(p.tasks))
+	line := fmt.Sprintf("%d of %d offsets read, %d rows, %d bad records, %d tasks", read, total, rows, bad, len(p.tasks))
+	if held > 0 {
+		line += fmt.Sprintf(", held %v by run.rate", (time.Duration(held) * time.Millisecond).Round(time.Second))
+	}
+	return line
 }
 
 // done takes the bars off the screen.

@@ -56,7 +56,7 @@ func (e *Engine) Run(ctx context.Context, w loader.Work) error {
 		}
 		spec, err := json.Marshal(loader.ExecSpec{
 			V: 1, Root: w.Root, Access: w.Access, PlanID: w.PlanID, Plan: w.Plan, Split: split, Attempt: attempt, Source: w.Source,
-			Memory: w.Memory, FetchBytes: w.FetchBytes, Spool: spool,
+			Memory: w.Memory, FetchBytes: w.FetchBytes, Rate: w.Rate, Spool: spool,
 		})
 		if err == nil {
 			err = e.attempt(ctx, command, spec, split, w.Progress)
