@@ -66,7 +66,7 @@ var soleImporters = map[string][]string{
 	"github.com/apache/arrow/go/v15":                 {"formats/parquet"},
 	"github.com/hashicorp/raft":                      {"broker/controller"},
 	"go.etcd.io/bbolt":                               {"offsets"},
-	"github.com/twmb/franz-go/pkg/kgo":               {"consumer", "broker/brokertest", "cmd/sawlog", "cmd/sawlog/demo", "cmd/sawlog/api"},
+	"github.com/twmb/franz-go/pkg/kgo":               {"consumer", "broker/brokertest", "loader/engine/enginetest", "cmd/sawlog", "cmd/sawlog/demo", "cmd/sawlog/api"},
 	"github.com/prometheus/client_golang":            {"cmd/sawlog/api"},
 	"github.com/spf13/cobra":                         {"cmd/sawlog"},
 	"github.com/vbauerster/mpb/v8":                   {"cmd/sawlog", "cmd/sawlog/output"},

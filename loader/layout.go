@@ -20,7 +20,8 @@ import (
 //	_sawlog/ledger/NNNNNNNNNNNN/commit.json
 //	_sawlog/checkpoints/NNNNNNNNNNNN.json
 //	_sawlog/plans/PLANPLANPLANPLAN/plan.json  files-SHA256.jsonl
-//	_sawlog/stage/PLANPLANPLANPLAN/SPLIT/ATTEMPT/NAME.part  result.json
+//	_sawlog/stage/PLANPLANPLANPLAN/SPLIT/ATTEMPT/NAME.part  result.json  error.json
+//	_sawlog/stage/PLANPLANPLANPLAN/plan-PLANPLANPLANPLAN.json
 //	_sawlog/quarantine/PLANPLAN-SSSSS.quarantine
 //	_sawlog/retired/N/PATH
 //	_sawlog/tmp/NAME                        files on their way to another name
@@ -36,6 +37,8 @@ import (
 //	                a cache
 //	plan.json       Plan (plan.go): its id is the start of the sha256 of the value
 //	result.json     Result (result.go)
+//	error.json      ExecError (execline.go): why an attempt on a cluster failed
+//	plan-….json     Plan: what tasks on a cluster read, without a newline (tasklist.go)
 //	_manifest.json  Manifest, _SUCCESS: Success (mark.go)
 const (
 	SystemDir     = "_sawlog"

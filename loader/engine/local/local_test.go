@@ -40,7 +40,7 @@ func TestMain(m *testing.M) {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(loader.ExitConflict)
 		}
-		code := loader.Exec(context.Background(), spec, openSink, os.Stdout, slog.New(slog.NewTextHandler(os.Stderr, nil)))
+		code := loader.Exec(context.Background(), spec, openSink, loader.NewJSONLines(os.Stdout), slog.New(slog.NewTextHandler(os.Stderr, nil)))
 		printPeak()
 		os.Exit(code)
 	case "panic":
