@@ -183,7 +183,10 @@ public final class MiniHdfs {
         return "" + active;
       }
       case "safemode" -> fs().setSafeMode(w[1].equals("on") ? SafeModeAction.SAFEMODE_ENTER : SafeModeAction.SAFEMODE_LEAVE);
-      case "mkdir" -> fs().mkdirs(path(w[1]), new FsPermission((short) Integer.parseInt(w[2], 8)));
+      case "mkdir" -> {
+        fs().mkdirs(path(w[1]));
+        fs().setPermission(path(w[1]), new FsPermission((short) Integer.parseInt(w[2], 8))); // no mask
+      }
       case "ec" -> {
         String policy = w.length > 2 ? w[2] : "XOR-2-1-1024k";
         fs().enableErasureCodingPolicy(policy);
