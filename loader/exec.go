@@ -32,6 +32,7 @@ type ExecSpec struct {
 	Source     consumer.Config `json:"source"`
 	Memory     int64           `json:"memory"` // bytes of this task; 0 = 512 MiB
 	FetchBytes int             `json:"fetch_bytes,omitempty"`
+	Rate       int64           `json:"rate,omitempty"`    // bytes a second it may fetch; 0 = no limit
 	Spool      string          `json:"spool,omitempty"`   // local folder for temporary files; empty = the system's
 	Timeout    time.Duration   `json:"timeout,omitempty"` // of the attempt, in nanoseconds; 0 = none
 	// Report has a failed attempt leave error.json in its folder, for a driver
@@ -173,7 +174,7 @@ func (s *ExecSpec) carryOut(ctx context.Context, root sink.Sink, tell Teller, lo
 	defer cluster.Close()
 	res, err := runTask(ctx, taskConfig{
 		cluster: cluster, sink: root, logger: logger, plan: plan, planID: s.PlanID, index: s.Split, attempt: s.Attempt,
-		memory: s.Memory, fetch: s.FetchBytes, spool: s.Spool,
+		memory: s.Memory, fetch: s.FetchBytes, rate: s.Rate, spool: s.Spool,
 		progress: func(p TaskProgress) { tell.Tell(ExecLine{Progress: &p}) },
 	})
 	if err != nil {

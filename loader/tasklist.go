@@ -31,7 +31,7 @@ func NewTaskList(s sink.Sink, w *Work) (*TaskList, error) {
 		return nil, err
 	}
 	l := &TaskList{Sawlog: taskListKind, Splits: w.Splits, Task: ExecSpec{
-		V: 1, Root: w.Root, Access: w.Access, PlanID: w.PlanID, PlanAt: at, Source: w.Source, Memory: w.Memory, FetchBytes: w.FetchBytes,
+		V: 1, Root: w.Root, Access: w.Access, PlanID: w.PlanID, PlanAt: at, Source: w.Source, Memory: w.Memory, FetchBytes: w.FetchBytes, Rate: w.Rate,
 		Timeout: w.Timeout, Report: true,
 	}}
 	l.Task.Source.Rack = ""
