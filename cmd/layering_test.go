@@ -59,6 +59,9 @@ var rooms = map[string][]string{
 	"cmd/sawlog/config":     {"*"},
 	"cmd/sawlog/output":     {"*"},
 	"cmd/sawlog/demo":       {"*"},
+
+	// for tests
+	"loader/engine/enginetest": {"broker", "broker/brokertest", "broker/compat/peer", "consumer", "formats", "loader", "loader/sink"},
 }
 
 // soleImporters names who may import a heavy library; tests are free.
