@@ -25,11 +25,12 @@ ROUNDS ?= 30
 LOAD ?= 30m
 CUTS ?= 20
 SEEDS ?= 50
+READER_SEEDS ?= 8
 
 # No cgo anywhere but for the race detector; builds and tests share one cache.
 export CGO_ENABLED = 0
 
-.PHONY: build run test race check fmt vet lint crash fuzz compat chaos failover mutants bench bench-peers clean FORCE
+.PHONY: build run test race check fmt vet lint crash fuzz compat chaos failover mutants readers bench bench-peers clean FORCE
 
 # tested runs the tests of packages, says what failed and what was skipped.
 define tested
@@ -103,6 +104,11 @@ fuzz:
 # SAWLOG_COMPAT_RECORDS=500000 is the long way; SKIP names tests to leave out.
 compat: bin/sawlog
 	$(call tested,-p 1 $(if $(SKIP),-skip '$(SKIP)') ./broker/compat/...,_test.go:[0-9]+: .*(passed|compared|steps as expected|excluded)|)
+
+# What DuckDB, pyarrow and parquet-java read of our files, of random schemas too.
+# READER_SEEDS=50 is the long way.
+readers:
+	$(call tested,-p 1 ./formats/readers -args -seeds $(READER_SEEDS))
 
 # Clusters of real processes under kill, stop, cut-off networks and sick disks
 # while clients work; results add up in broker/chaos/results.jsonl, or in OUT.

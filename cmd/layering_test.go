@@ -44,6 +44,9 @@ var rooms = map[string][]string{
 	"formats":               {"broker/vfs", "formats/avro"},
 	"formats/avro":          {},
 	"formats/parquet":       {"formats"},
+	"formats/arrow":         {"formats"},
+	"formats/jsonl":         {"formats"},
+	"formats/readers":       {}, // tests only
 	"loader":                {"broker/vfs", "consumer", "formats", "formats/parquet", "loader/sink", "offsets"},
 	"loader/sink":           {"broker/vfs"},
 	"loader/sink/local":     {"broker/vfs", "loader/sink"},
@@ -66,7 +69,7 @@ var rooms = map[string][]string{
 
 // soleImporters names who may import a heavy library; tests are free.
 var soleImporters = map[string][]string{
-	"github.com/apache/arrow/go/v15":                 {"formats/parquet"},
+	"github.com/apache/arrow/go/v15":                 {"formats/parquet", "formats/arrow"},
 	"github.com/hashicorp/raft":                      {"broker/controller"},
 	"go.etcd.io/bbolt":                               {"offsets"},
 	"github.com/twmb/franz-go/pkg/kgo":               {"consumer", "broker/brokertest", "loader/engine/enginetest", "cmd/sawlog", "cmd/sawlog/demo", "cmd/sawlog/api"},
@@ -79,7 +82,7 @@ var soleImporters = map[string][]string{
 	"github.com/colinmarc/hdfs/v2":                   {"loader/sink/hdfs"},
 	"github.com/jcmturner/gokrb5/v8":                 {"loader/sink/hdfs"},
 	"github.com/twmb/avro":                           {"formats/avro"},
-	"github.com/klauspost/compress":                  {"broker/record", "formats", "formats/parquet", "cmd/sawlog"},
+	"github.com/klauspost/compress":                  {"broker/record", "formats", "formats/parquet", "formats/jsonl", "cmd/sawlog"},
 	"github.com/apache/arrow/go/v15/parquet/pqarrow": {},
 }
 

@@ -3,22 +3,13 @@ package parquet
 import (
 	"bytes"
 	"compress/gzip"
-	"encoding/base64"
 	"encoding/binary"
-	"encoding/hex"
-	"encoding/json"
 	"fmt"
 	"io"
 	"math"
-	"math/big"
-	"slices"
-	"strconv"
-	"time"
 
 	"github.com/klauspost/compress/s2"
 	"github.com/klauspost/compress/zstd"
-
-	"sawlog/formats"
 )
 
 // The codecs of parquet.thrift that we write.
@@ -59,91 +50,17 @@ func decompress(codec int64, b []byte, size int) (out []byte, err error) {
 	return out, nil
 }
 
-// text appends a value in PLAIN encoding as JSON; bytes are in base64.
+// text appends a value in PLAIN encoding as JSON.
 func (n *node) text(dst, v []byte) []byte {
 	switch n.physical {
 	case physicalInt32:
-		return n.integer(dst, int64(int32(binary.LittleEndian.Uint32(v))))
+		return n.t.AppendInt(dst, int64(int32(binary.LittleEndian.Uint32(v))))
 	case physicalInt64:
-		return n.integer(dst, int64(binary.LittleEndian.Uint64(v)))
+		return n.t.AppendInt(dst, int64(binary.LittleEndian.Uint64(v)))
 	case physicalFloat:
-		return appendFloat(dst, float64(math.Float32frombits(binary.LittleEndian.Uint32(v))), 32)
+		return n.t.AppendFloat(dst, float64(math.Float32frombits(binary.LittleEndian.Uint32(v))))
 	case physicalDouble:
-		return appendFloat(dst, math.Float64frombits(binary.LittleEndian.Uint64(v)), 64)
+		return n.t.AppendFloat(dst, math.Float64frombits(binary.LittleEndian.Uint64(v)))
 	}
-	switch n.t.Kind {
-	case formats.String:
-		quoted, _ := json.Marshal(string(v)) // a string always marshals
-		return append(dst, quoted...)
-	case formats.JSON:
-		if json.Valid(v) {
-			return append(dst, v...)
-		}
-	case formats.UUID:
-		if len(v) == 16 {
-			h := hex.EncodeToString(v)
-			return strconv.AppendQuote(dst, h[:8]+"-"+h[8:12]+"-"+h[12:16]+"-"+h[16:20]+"-"+h[20:])
-		}
-	case formats.Decimal:
-		return appendDecimal(dst, signed(v), int(n.t.Scale))
-	}
-	return strconv.AppendQuote(dst, base64.StdEncoding.EncodeToString(v))
-}
-
-// integer appends an integer column's value by its type.
-func (n *node) integer(b []byte, v int64) []byte {
-	switch n.t.Kind {
-	case formats.Date:
-		return time.Unix(v*86400, 0).UTC().AppendFormat(b, `"2006-01-02"`)
-	case formats.Decimal:
-		return appendDecimal(b, big.NewInt(v), int(n.t.Scale))
-	case formats.Timestamp:
-		var at time.Time
-		layout := "2006-01-02T15:04:05"
-		switch n.t.Unit {
-		case formats.Millis:
-			at, layout = time.UnixMilli(v), layout+".000"
-		case formats.Micros:
-			at, layout = time.UnixMicro(v), layout+".000000"
-		default:
-			at, layout = time.Unix(0, v), layout+".000000000"
-		}
-		if !n.t.Local {
-			layout += "Z"
-		}
-		return at.UTC().AppendFormat(b, `"`+layout+`"`)
-	}
-	return strconv.AppendInt(b, v, 10)
-}
-
-func appendDecimal(b []byte, v *big.Int, scale int) []byte {
-	text := new(big.Int).Abs(v).String()
-	if v.Sign() < 0 {
-		b = append(b, '-')
-	}
-	if scale <= 0 || scale > 38 {
-		return append(b, text...)
-	}
-	if lack := scale + 1 - len(text); lack > 0 {
-		text = string(slices.Repeat([]byte{'0'}, lack)) + text
-	}
-	b = append(b, text[:len(text)-scale]...)
-	return append(append(b, '.'), text[len(text)-scale:]...)
-}
-
-// appendFloat appends a number, or a string for what JSON has no number for.
-func appendFloat(b []byte, v float64, bits int) []byte {
-	if math.IsNaN(v) || math.IsInf(v, 0) {
-		return strconv.AppendQuote(b, strconv.FormatFloat(v, 'g', -1, bits))
-	}
-	return strconv.AppendFloat(b, v, 'g', -1, bits)
-}
-
-// signed reads big-endian two's complement.
-func signed(v []byte) *big.Int {
-	n := new(big.Int).SetBytes(v)
-	if len(v) > 0 && v[0] >= 0x80 {
-		n.Sub(n, new(big.Int).Lsh(big.NewInt(1), uint(8*len(v))))
-	}
-	return n
+	return n.t.AppendBytes(dst, v)
 }

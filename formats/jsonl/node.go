@@ -1,0 +1,151 @@
+package jsonl
+
+import "sawlog/formats"
+
+// node is a column, or a part of one: what writes the JSON of its values.
+type node struct {
+	name     []byte // quoted, with the colon
+	t        *formats.Type
+	def, rep int16 // where a value of it is present
+	lo       int   // its first leaf
+	hi       int   // and the one after its last
+	kids     []*node
+}
+
+// tree makes the columns of a schema.
+func tree(s *formats.Schema) (columns []*node) {
+	lo := 0
+	for i := range s.Fields {
+		f := &s.Fields[i]
+		def := int16(1)
+		if f.Required() {
+			def = 0
+		}
+		n := newNode(f.Name, f.Type, def, 0, lo)
+		lo = n.hi
+		columns = append(columns, n)
+	}
+	return columns
+}
+
+// newNode makes the node of a type whose value is present from def on; its
+// leaves are numbered as Schema.Leaves does.
+func newNode(name string, t *formats.Type, def, rep int16, lo int) *node {
+	n := &node{name: append(formats.AppendQuoted(nil, name), ':'), t: t, def: def, rep: rep, lo: lo, hi: lo}
+	add := func(kid *node) {
+		n.kids = append(n.kids, kid)
+		n.hi = kid.hi
+	}
+	switch t.Kind {
+	case formats.Struct:
+		for i := range t.Fields {
+			add(newNode(t.Fields[i].Name, t.Fields[i].Type, def+1, rep, n.hi))
+		}
+	case formats.List:
+		add(newNode("", t.Elem, def+2, rep+1, n.hi))
+	case formats.Map:
+		add(newNode("", &formats.Type{Kind: formats.String}, def+1, rep+1, n.hi))
+		add(newNode("", t.Elem, def+2, rep+1, n.hi))
+	default:
+		n.hi++
+	}
+	return n
+}
+
+// cursor stands in one leaf's part of a batch.
+type cursor struct {
+	v     *formats.Vector
+	leaf  *formats.Leaf
+	at    int // entries passed
+	value int // values passed
+}
+
+// def is the definition level of the next entry.
+func (c *cursor) def() int16 {
+	if c.leaf.MaxDef == 0 {
+		return 0
+	}
+	return c.v.Def[c.at]
+}
+
+// append appends the value of n that comes next.
+func (n *node) append(dst []byte, cursors []cursor) []byte {
+	head := &cursors[n.lo]
+	if head.def() < n.def {
+		n.skip(cursors)
+		return append(dst, "null"...)
+	}
+	switch n.t.Kind {
+	case formats.Struct:
+		return appendObject(dst, n.kids, cursors)
+	case formats.List, formats.Map:
+		return n.appendEntries(dst, cursors)
+	}
+	head.at++
+	head.value++
+	return head.append(dst, head.value-1)
+}
+
+// appendObject appends an object of all the nodes.
+func appendObject(dst []byte, members []*node, cursors []cursor) []byte {
+	open := byte('{')
+	for _, n := range members {
+		dst = append(append(dst, open), n.name...)
+		dst = n.append(dst, cursors)
+		open = ','
+	}
+	return append(dst, '}')
+}
+
+// appendEntries appends the elements of a list or the entries of a map.
+func (n *node) appendEntries(dst []byte, cursors []cursor) []byte {
+	ends := "[]"
+	if n.t.Kind == formats.Map {
+		ends = "{}"
+	}
+	head := &cursors[n.lo]
+	if head.def() == n.def {
+		n.skip(cursors)
+		return append(dst, ends...)
+	}
+	dst = append(dst, ends[0])
+	for first := true; first || head.at < len(head.v.Rep) && head.v.Rep[head.at] > n.rep; first = false {
+		if !first {
+			dst = append(dst, ',')
+		}
+		dst = n.kids[0].append(dst, cursors)
+		if n.t.Kind == formats.Map {
+			dst = n.kids[1].append(append(dst, ':'), cursors)
+		}
+	}
+	return append(dst, ends[1])
+}
+
+// skip passes the one entry that stands for an absent or empty value.
+func (n *node) skip(cursors []cursor) {
+	for i := n.lo; i < n.hi; i++ {
+		cursors[i].at++
+	}
+}
+
+// append appends value i of a leaf.
+func (c *cursor) append(dst []byte, i int) []byte {
+	t, v := c.leaf.Type, c.v
+	switch c.leaf.Store {
+	case formats.StoreBool:
+		if v.Bools[i] {
+			return append(dst, "true"...)
+		}
+		return append(dst, "false"...)
+	case formats.StoreInt32:
+		return t.AppendInt(dst, int64(v.Int32s[i]))
+	case formats.StoreInt64:
+		return t.AppendInt(dst, v.Int64s[i])
+	case formats.StoreFloat:
+		return t.AppendFloat(dst, float64(v.Floats[i]))
+	case formats.StoreDouble:
+		return t.AppendFloat(dst, v.Doubles[i])
+	default:
+		return t.AppendBytes(dst, v.Value(i))
+	}
+}
