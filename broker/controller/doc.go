@@ -41,6 +41,10 @@
 // old data, or be replaced by a wiped disk while it was away, it asks why it
 // hears of no leader, and ends with the answer.
 //
+// Raft knows a node by its id alone. Where it is reached stands in a book of the
+// node's own (addresses.go), which follows what the brokers register and what a
+// node that moved tells all others, leader or not.
+//
 // Brokers beat (heartbeats.go); the active controller keeps sessions in memory
 // (state_session.go), from nothing when it takes over. Who is silent for a
 // session is taken out of service, and at once whose connection of calls has
@@ -83,12 +87,13 @@
 // build does not know is an error, as are unknown types and versions.
 //
 //	<data directory>/controller/
-//	    stable                              the term and vote of this node
+//	    stable                              the term and vote of this node, where the others are reached
 //	    snapshots/<index>-<term>.snapshot   two of them; both 20 digits
 //	    log/raft-0/                         the Raft log: a data directory of broker/log with one log
 //
-// The entry of Raft index i is the record at offset i-1 of the log; its batch
-// has the term as leader epoch:
+// The entry of Raft index i is the record at offset i-1 of the log, in a batch of
+// its own that has the term as leader epoch: a log is cut between batches only,
+// and Raft cuts it between any two entries.
 //
 //	key       version u8 = 1 | type of entry u8 (Raft's LogType) | term u64
 //	value     the entry's data: Raft's configuration, or for a command an entry as below
