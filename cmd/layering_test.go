@@ -43,18 +43,19 @@ var rooms = map[string][]string{
 	"consumer":              {"broker/record", "broker/wire", "offsets"},
 	"formats":               {"broker/vfs", "formats/avro"},
 	"formats/avro":          {},
+	"formats/registry":      {"formats"},
 	"formats/parquet":       {"formats"},
 	"formats/arrow":         {"formats"},
 	"formats/jsonl":         {"formats"},
 	"formats/readers":       {}, // tests only
-	"loader":                {"broker/vfs", "consumer", "formats", "formats/parquet", "loader/sink", "offsets"},
+	"loader":                {"broker/vfs", "consumer", "formats", "formats/parquet", "formats/registry", "loader/sink", "offsets"},
 	"loader/sink":           {"broker/vfs"},
 	"loader/sink/local":     {"broker/vfs", "loader/sink"},
 	"loader/sink/hdfs":      {"loader/sink"},
 	"loader/sink/hdfs/mini": {"broker/compat/peer"}, // for tests
 	"loader/sink/sinktest":  {"broker/vfs", "loader/sink"},
 	"loader/engine/local":   {"loader"},
-	"jobs":                  {"consumer", "formats", "loader", "loader/sink", "offsets"},
+	"jobs":                  {"consumer", "formats", "formats/registry", "loader", "loader/sink", "offsets"},
 	"cmd":                   {},
 	"cmd/sawlog":            {"*"},
 	"cmd/sawlog/api":        {"*"},
@@ -62,9 +63,6 @@ var rooms = map[string][]string{
 	"cmd/sawlog/config":     {"*"},
 	"cmd/sawlog/output":     {"*"},
 	"cmd/sawlog/demo":       {"*"},
-
-	// for tests
-	"loader/engine/enginetest": {"broker", "broker/brokertest", "broker/compat/peer", "consumer", "formats", "loader", "loader/sink"},
 }
 
 // soleImporters names who may import a heavy library; tests are free.

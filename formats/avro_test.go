@@ -19,7 +19,7 @@ func avroOptions(reader string, writers ...string) Options {
 		Time: TimeOptions{Field: []string{"_timestamp"}},
 	}
 	for i, w := range writers {
-		o.Framing, o.Registry = FramingConfluent, "http://registry"
+		o.Framing, o.Registry = FramingConfluent, &Registry{URLs: []string{"http://registry"}}
 		o.Writers = append(o.Writers, WireSchema{ID: uint32(i + 1), Text: []string{w}})
 	}
 	return o

@@ -1,6 +1,9 @@
 package formats
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+)
 
 // Inference watches records for paths a schema has not.
 type Inference struct {
@@ -24,6 +27,9 @@ func (in *Inference) Observe(m *Message) error {
 		}
 		return ErrSkip
 	}
+	if in.o.framed() {
+		return in.schema(m)
+	}
 	if in.o.Value != "json" {
 		return nil
 	}
@@ -37,6 +43,18 @@ func (in *Inference) Observe(m *Message) error {
 	in.report.Records++
 	in.members(in.report.Root, n, nil, -1)
 	in.report.Root.trim(true)
+	return nil
+}
+
+// schema notes the schema that a record names, if the plan has it not.
+func (in *Inference) schema(m *Message) error {
+	id, err := schemaID(m.Value)
+	if err != nil {
+		return err
+	}
+	if in.o.writer(id) == nil && !slices.Contains(in.report.Schemas, id) {
+		in.report.Schemas = append(in.report.Schemas, id)
+	}
 	return nil
 }
 

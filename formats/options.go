@@ -13,12 +13,9 @@ type Options struct {
 	Delimiter  string   `json:"delimiter,omitempty"` // of csv, one ASCII character; "" = comma
 	SkipHeader bool     `json:"skip_header,omitempty"`
 	// Schema is what avro is read as; nil until the planner has asked the registry.
-	Schema  *WireSchema `json:"schema,omitempty"`
-	Framing string      `json:"framing,omitempty"` // FramingNone | FramingConfluent
-	// Registry is the URL of the registry that framed values name schemas of; the
-	// planner alone asks it. Subject is the name of Schema there.
-	Registry string       `json:"registry,omitempty"`
-	Subject  string       `json:"subject,omitempty"`
+	Schema   *WireSchema  `json:"schema,omitempty"`
+	Framing  string       `json:"framing,omitempty"` // FramingNone | FramingConfluent
+	Registry *Registry    `json:"registry,omitempty"`
 	Writers  []WireSchema `json:"writers,omitempty"` // what framed values were written with, by id
 
 	Key        string            `json:"key,omitempty"`        // what _key holds: bytes ("") | string | json
@@ -104,19 +101,19 @@ func (o *Options) Validate() error {
 func (o *Options) wire() bool { return o.Value == "avro" }
 
 // Unresolved says that the registry has yet to be asked for the schema.
-func (o *Options) Unresolved() bool { return o.wire() && o.Schema == nil && o.Registry != "" }
+func (o *Options) Unresolved() bool { return o.wire() && o.Schema == nil && o.Registry != nil }
 
 func (o *Options) validateWire() error {
 	switch {
 	case o.Framing != FramingNone && o.Framing != FramingConfluent:
 		return fmt.Errorf("decode.framing: %q is not %q", o.Framing, FramingConfluent)
 	case !o.wire():
-		if o.Schema != nil || o.Framing != "" || o.Registry != "" || len(o.Writers) > 0 {
+		if o.Schema != nil || o.Framing != "" || o.Registry != nil || len(o.Writers) > 0 {
 			return fmt.Errorf("decode.schema and registry are for value: avro, not %s", o.Value)
 		}
-	case o.Schema == nil && o.Registry == "":
+	case o.Schema == nil && o.Registry == nil:
 		return fmt.Errorf("decode.schema: %s needs a schema: schema: FILE or registry: URL", o.Value)
-	case o.framed() != (o.Registry != ""):
+	case o.framed() != (o.Registry != nil):
 		return fmt.Errorf("decode.framing: values are framed where there is a registry, and only there")
 	}
 	return nil

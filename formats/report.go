@@ -10,6 +10,8 @@ import (
 type Report struct {
 	Records int64 `json:"records"`
 	Root    *Seen `json:"root"`
+	// Schemas are the ids of schemas that the plan has not, in their order.
+	Schemas []uint32 `json:"schemas,omitempty"`
 }
 
 // Seen is what was met at one key path. Everything in it only grows, so that
@@ -72,7 +74,9 @@ func Merge(a, b *Report) *Report {
 	if b == nil {
 		b = &Report{}
 	}
-	return &Report{Records: a.Records + b.Records, Root: mergeSeen(a.Root, b.Root, true)}
+	ids := slices.Concat(a.Schemas, b.Schemas)
+	slices.Sort(ids)
+	return &Report{Records: a.Records + b.Records, Root: mergeSeen(a.Root, b.Root, true), Schemas: slices.Compact(ids)}
 }
 
 func mergeSeen(a, b *Seen, root bool) *Seen {

@@ -21,20 +21,19 @@ func (s *Spec) readDecode(root *section) {
 	d := &s.Decode
 	d.Value = sec.text("value", "json")
 	switch d.Value {
-	case "json", "csv", "text", "raw":
-	case "avro", "protobuf":
-		sec.say("value", "%s "+notYet+": want json, csv, text or raw", d.Value)
+	case "json", "csv", "text", "raw", "avro":
+	case "protobuf":
+		sec.say("value", "%s "+notYet+": want json, csv, text, raw or avro", d.Value)
 	default:
-		sec.oneOf("value", "json", "json", "csv", "text", "raw")
+		sec.oneOf("value", "json", "json", "csv", "text", "raw", "avro")
 	}
-	for _, key := range []string{"registry", "schema", "message"} {
-		if sec.get(key) != nil {
-			sec.say(key, notYet+" (it belongs to avro and protobuf); declare columns under schema:")
-		}
+	if sec.get("message") != nil {
+		sec.say("message", notYet+" (it belongs to protobuf)")
 	}
 	if sec.get("pattern") != nil {
 		sec.say("pattern", notYet+"; text becomes one string column, value")
 	}
+	s.readWire(root, sec)
 	d.OnBad = sec.oneOf("on_bad", "quarantine", "quarantine")
 	d.Key = sec.oneOf("key", "bytes", "bytes", "string", "json")
 	d.Tombstones = sec.oneOf("tombstones", "skip", "skip", "row")

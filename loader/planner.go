@@ -66,6 +66,9 @@ func (pl *planner) plan(ctx context.Context) (*Plan, error) {
 	if err := pl.describe(ctx); err != nil {
 		return nil, err
 	}
+	if err := pl.resolve(ctx); err != nil {
+		return nil, err
+	}
 	schema, err := pl.schema()
 	if err != nil {
 		return nil, err
@@ -312,7 +315,7 @@ func sameRanges(a, b []PlanInput) bool {
 // with the clock or grows by inference.
 func rules(p *Plan) ([]byte, error) {
 	r := Plan{Isolation: p.Isolation, Decode: p.Decode, Bucket: p.Bucket, Writer: p.Writer, MaxBad: p.MaxBad}
-	r.Decode.Time.PlausibleFrom, r.Decode.Time.PlausibleTo = 0, 0
+	r.Decode.Time.PlausibleFrom, r.Decode.Time.PlausibleTo, r.Decode.Writers = 0, 0, nil
 	r.Writer.PageBytes = 0
 	if !p.Schema.Inferred {
 		r.Schema = p.Schema
@@ -321,9 +324,9 @@ func rules(p *Plan) ([]byte, error) {
 }
 
 // revise is the next revision of a plan after some of its splits met paths the
-// schema does not know: those are carried out again under the grown schema, the
-// others keep what they staged.
-func revise(p *Plan, planID string, results []*Result) (*Plan, error) {
+// schema does not know, or ids of writers, the schemas of which are given: those
+// are carried out again under the grown schema, the others keep what they staged.
+func revise(p *Plan, planID string, results []*Result, writers []formats.WireSchema) (*Plan, error) {
 	var report *formats.Report
 	met := map[int]bool{}
 	for _, r := range results {
@@ -348,11 +351,12 @@ func revise(p *Plan, planID string, results []*Result) (*Plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	if bytes.Equal(was, is) {
+	if bytes.Equal(was, is) && len(writers) == 0 {
 		return nil, errors.New("records hold unknown paths, but none that makes a column")
 	}
 	next := *p
 	next.Schema, next.Replaces, next.Revision = schema, planID, p.Revision+1
+	next.Decode.Writers = sortedWriters(append(writers, p.Decode.Writers...))
 	next.Writer.PageBytes = pageLimit(schema)
 	next.Splits = slices.Clone(p.Splits)
 	for i := range next.Splits {

@@ -191,9 +191,9 @@ func (l *looker) read(ctx context.Context, r SplitRange, fetch int, fn func(m *f
 // scan reads all of the plan's splits: once for columns the schema has not, if
 // it is inferred, and once for the rows.
 func (l *looker) scan(ctx context.Context, v *Preview) error {
-	schema := l.plan.Schema
-	if schema.Inferred {
-		infer := formats.NewInference(schema, l.plan.Decode)
+	schema, decode := l.plan.Schema, l.plan.Decode
+	if schema.Inferred || decode.Registry != nil {
+		infer := formats.NewInference(schema, decode)
 		err := l.each(ctx, func(m *formats.Message) error {
 			var bad *formats.BadRecord
 			if err := infer.Observe(m); err != nil && !errors.Is(err, formats.ErrSkip) && !errors.As(err, &bad) {
@@ -204,14 +204,20 @@ func (l *looker) scan(ctx context.Context, v *Preview) error {
 		if err != nil {
 			return err
 		}
-		if schema, err = infer.Report().Extend(schema, l.plan.Decode); err != nil {
+		report := infer.Report()
+		if schema, err = report.Extend(schema, decode); err != nil {
 			return err
 		}
+		writers, err := writersOf(ctx, &decode, report.Schemas)
+		if err != nil {
+			return err
+		}
+		decode.Writers = sortedWriters(append(writers, decode.Writers...))
 		for _, f := range schema.Fields[len(l.plan.Schema.Fields):] {
 			v.Columns = append(v.Columns, f.Name)
 		}
 	}
-	decoder, err := formats.NewDecoder(schema, l.plan.Decode)
+	decoder, err := formats.NewDecoder(schema, decode)
 	if err != nil {
 		return err
 	}

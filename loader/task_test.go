@@ -166,7 +166,7 @@ func TestTaskReportsUnknownPaths(t *testing.T) {
 	if err != nil || len(entries) != 1 || entries[0].Name != resultName {
 		t.Errorf("attempt folder holds %v, %v: want the result alone", entries, err)
 	}
-	next, err := revise(p, PlanID(p), []*Result{res})
+	next, err := revise(p, PlanID(p), []*Result{res}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
