@@ -391,6 +391,7 @@ func (st *fetchState) reply() {
 		st.pick()
 	}
 	r, err := st.encode()
+	r.Passing = e.Client.Batch
 	st.sent(err == nil)
 	st.free()
 	if err != nil {

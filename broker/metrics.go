@@ -29,6 +29,7 @@ type Snapshot struct {
 	BytesIn         int64
 	BytesOut        int64
 	SendfileBytes   int64
+	PassingBytes    int64
 	BadFrames       int64
 	Panics          int64
 	ShortSendfiles  int64
@@ -64,6 +65,7 @@ func (b *Broker) Metrics() Snapshot {
 		BytesIn:         w.BytesIn.Load(),
 		BytesOut:        w.BytesOut.Load(),
 		SendfileBytes:   w.SendfileBytes.Load(),
+		PassingBytes:    w.PassingBytes.Load(),
 		BadFrames:       w.BadFrames.Load(),
 		Panics:          w.Panics.Load(),
 		ShortSendfiles:  w.ShortSendfiles.Load(),

@@ -12,6 +12,7 @@ type Metrics struct {
 	BytesIn        atomic.Int64
 	BytesOut       atomic.Int64
 	SendfileBytes  atomic.Int64 // of BytesOut
+	PassingBytes   atomic.Int64 // of BytesOut, read past the page cache
 	BadFrames      atomic.Int64 // connections closed because of what they sent
 	Panics         atomic.Int64
 	ShortSendfiles atomic.Int64

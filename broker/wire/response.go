@@ -17,6 +17,9 @@ const smallRegion = 16 << 10
 type Response struct {
 	// Buf begins with the frame's header; append the body to it.
 	Buf []byte
+	// Passing tells that whoever gets the regions comes by once: reading them
+	// leaves the page cache as it was (vfs.Passing), at the price of a copy.
+	Passing bool
 
 	pooled  *[]byte
 	pool    *bufferPool

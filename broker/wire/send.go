@@ -75,7 +75,7 @@ func (o *output) send(r *Response, more bool) error {
 			return err
 		}
 		at = p.at
-		if err := o.region(p.region); err != nil {
+		if err := o.region(p.region, r.Passing); err != nil {
 			return err
 		}
 	}
@@ -169,11 +169,17 @@ func (o *output) sendOnce(fd uintptr) bool {
 	return true
 }
 
-func (o *output) region(region vfs.Region) error {
+func (o *output) region(region vfs.Region, passing bool) error {
+	if passing {
+		o.conn.server.metrics.PassingBytes.Add(region.Len)
+		pass := vfs.NewPassing(region)
+		defer pass.Done()
+		return o.copyRegion(region, pass)
+	}
 	if src, ok := region.File.Fd(); ok && o.conn.raw != nil {
 		return o.file(int(src), region.Pos, region.Len)
 	}
-	return o.copyRegion(region)
+	return o.copyRegion(region, region.File)
 }
 
 // file moves a region from the page cache to the socket. The offset is ours, so
@@ -219,13 +225,13 @@ func (o *output) sendFileOnce(fd uintptr) bool {
 }
 
 // copyRegion sends a region through memory, where sendfile can't.
-func (o *output) copyRegion(region vfs.Region) error {
+func (o *output) copyRegion(region vfs.Region, from io.ReaderAt) error {
 	s := o.conn.server
 	buf := s.pool.get(copyChunk)
 	defer s.pool.put(buf)
 	for pos, left := region.Pos, region.Len; left > 0; {
 		b := (*buf)[:min(left, copyChunk)]
-		n, err := region.File.ReadAt(b, pos)
+		n, err := from.ReadAt(b, pos)
 		if n < len(b) {
 			if err == nil || err == io.EOF {
 				err = ErrShortSendfile

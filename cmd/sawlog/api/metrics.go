@@ -48,6 +48,7 @@ var brokerNumbers = []brokerNumber{
 	counter("sawlog_network_in_bytes_total", "Bytes read from Kafka connections.", func(m broker.Snapshot) int64 { return m.BytesIn }),
 	counter("sawlog_network_out_bytes_total", "Bytes written to Kafka connections.", func(m broker.Snapshot) int64 { return m.BytesOut }),
 	counter("sawlog_sendfile_bytes_total", "Bytes sent from segment files without a copy.", func(m broker.Snapshot) int64 { return m.SendfileBytes }),
+	counter("sawlog_passing_read_bytes_total", "Bytes sent to load tasks that were read without staying in the page cache.", func(m broker.Snapshot) int64 { return m.PassingBytes }),
 	counter("sawlog_bad_frames_total", "Frames that could not be read.", func(m broker.Snapshot) int64 { return m.BadFrames }),
 	counter("sawlog_request_panics_total", "Requests whose handler panicked.", func(m broker.Snapshot) int64 { return m.Panics }),
 	counter("sawlog_short_sendfiles_total", "Responses cut short because a segment held less than promised.", func(m broker.Snapshot) int64 { return m.ShortSendfiles }),
