@@ -18,12 +18,13 @@ type limits struct {
 	first   time.Duration // before the first repetition, then twice as long each time
 	longest time.Duration // between two repetitions
 	doubt   time.Duration // how long a file whose end was lost may take to become whole
+	rest    time.Duration // without a call, after which the connection is given up
 }
 
 // usual: Hadoop's own clients wait 60 s for a DataNode. A NameNode that
 // restarts is back within a minute on most clusters; where it isn't, the run
 // ends with an error that says so and may be started again.
-var usual = limits{call: 30 * time.Second, idle: 60 * time.Second, patient: 60 * time.Second, first: 50 * time.Millisecond, longest: 5 * time.Second, doubt: 5 * time.Second}
+var usual = limits{call: 30 * time.Second, idle: 60 * time.Second, patient: 60 * time.Second, first: 50 * time.Millisecond, longest: 5 * time.Second, doubt: 5 * time.Second, rest: 10 * time.Second}
 
 // patience is the waiting of one act between its tries.
 type patience struct {
@@ -52,6 +53,46 @@ func (p *patience) wait() bool {
 func (p *patience) again() {
 	p.end = time.Now().Add(2 * p.most)
 	p.wait()
+}
+
+// enter begins an act that needs the connection.
+func (s *Sink) enter() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.acts++
+	if s.tired != nil {
+		s.tired.Stop()
+	}
+}
+
+// leave ends it. A sink that is asked for nothing keeps no connection, whose
+// lease the library would renew each second for ever.
+func (s *Sink) leave() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.acts--; s.acts > 0 || s.client == nil {
+		return
+	}
+	if s.tired == nil {
+		s.tired = time.AfterFunc(s.limits.rest, s.disconnect)
+	} else {
+		s.tired.Reset(s.limits.rest)
+	}
+}
+
+// disconnect gives the connection up, unless an act needs it.
+func (s *Sink) disconnect() {
+	s.mu.Lock()
+	client := s.client
+	if s.acts > 0 {
+		client = nil
+	} else {
+		s.client = nil
+	}
+	s.mu.Unlock()
+	if client != nil {
+		_ = client.Close() // nothing is under way on it
+	}
 }
 
 // spares is how often each NameNode stands in the library's list. It passes over
@@ -89,6 +130,8 @@ func (s *Sink) connect() (*hdfs.Client, error) {
 
 // ask makes a call that changes nothing, again and again while no answer comes.
 func (s *Sink) ask(op, name string, call func(*hdfs.Client) error) error {
+	s.enter()
+	defer s.leave()
 	wait := s.limits.patience()
 	for {
 		c, err := s.connect()
@@ -107,6 +150,8 @@ func (s *Sink) ask(op, name string, call func(*hdfs.Client) error) error {
 // change makes a call that changes something. Where it isn't known whether it
 // did, done looks, and the call is repeated while the change isn't there.
 func (s *Sink) change(op, name string, call func(*hdfs.Client) error, done func(*hdfs.Client) (bool, error)) error {
+	s.enter()
+	defer s.leave()
 	wait := s.limits.patience()
 	lost := false // an earlier try may have worked, or may work late
 	for {

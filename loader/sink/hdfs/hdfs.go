@@ -9,6 +9,7 @@ import (
 	"path"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/colinmarc/hdfs/v2"
 
@@ -21,13 +22,15 @@ const (
 	fileMode   = 0o644
 )
 
-// Sink is a folder of HDFS. It connects when it is first asked for something.
+// Sink is a folder of HDFS. It connects when it is asked for something.
 type Sink struct {
 	target *target
 	limits limits
 
 	mu     sync.Mutex
-	client *hdfs.Client // nil = not connected, or closed
+	client *hdfs.Client // nil = not connected
+	acts   int          // under way
+	tired  *time.Timer  // gives the connection up; nil = never needed yet
 }
 
 var _ sink.Sink = (*Sink)(nil)
@@ -41,11 +44,14 @@ func Open(uri string, access sink.Access) (*Sink, error) {
 	return &Sink{target: t, limits: usual}, nil
 }
 
-// Close ends the connection to the NameNode and with it the leases of files that
-// are being written. The sink connects again when it is asked for something.
+// Close ends the connection now; without it that happens after a while. The sink
+// connects again when it is asked for something.
 func (s *Sink) Close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.tired != nil {
+		s.tired.Stop()
+	}
 	if s.client == nil {
 		return nil
 	}

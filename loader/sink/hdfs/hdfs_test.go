@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"sawlog/loader/sink"
 	"sawlog/loader/sink/hdfs/mini"
@@ -31,4 +32,48 @@ func TestOnHDFS(t *testing.T) {
 	sinktest.Run(t, func(t *testing.T) sink.Sink {
 		return open(t, c, fmt.Sprintf("/new/%d/root", count.Add(1)))
 	})
+}
+
+// TestRests gives a connection up that nobody needs, keeps it for a file that is
+// being written, and connects again.
+func TestRests(t *testing.T) {
+	c := mini.Start(t, mini.Options{})
+	s := open(t, c, "/rests")
+	s.limits.rest = 50 * time.Millisecond
+	connected := func() bool {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		return s.client != nil
+	}
+	rests := func() {
+		t.Helper()
+		for end := time.Now().Add(time.Minute); connected(); time.Sleep(10 * time.Millisecond) {
+			if time.Now().After(end) {
+				t.Fatal("it stays connected")
+			}
+		}
+	}
+	for _, name := range []string{"a", "b"} {
+		if err := s.MkdirAll(""); err != nil {
+			t.Fatal(err)
+		}
+		w, err := s.Create(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(4 * s.limits.rest)
+		if !connected() {
+			t.Error("it gave the connection of an open file up")
+		}
+		if _, err := w.Write([]byte("x")); err != nil {
+			t.Fatal(err)
+		}
+		if err := w.Close(); err != nil {
+			t.Fatal(err)
+		}
+		rests()
+	}
+	if entries, err := s.List(""); err != nil || len(entries) != 2 {
+		t.Errorf("it holds %v: %v", entries, err)
+	}
 }

@@ -55,6 +55,8 @@ func (s *Sink) PutIfAbsent(name string, data []byte) error {
 
 // place renames the folder that holds the file onto the folder of name.
 func (s *Sink) place(temp, name string, data []byte) error {
+	s.enter()
+	defer s.leave()
 	dir := path.Dir(name)
 	wait := s.limits.patience()
 	for {

@@ -23,8 +23,10 @@ func (s *Sink) Create(name string) (io.WriteCloser, error) {
 	if err := sink.Clean(name); err != nil {
 		return nil, err
 	}
+	s.enter() // until Close: the file has a lease
 	out, err := s.create(name)
 	if err != nil {
+		s.leave()
 		return nil, err
 	}
 	return &writer{sink: s, name: name, out: out}, nil
@@ -44,6 +46,8 @@ func (s *Sink) Upload(localFile, name string) error {
 	if err != nil {
 		return classify("upload", localFile, bare(err), sink.Permanent)
 	}
+	s.enter()
+	defer s.leave()
 	out, err := s.create(name)
 	if err != nil {
 		return err
@@ -101,6 +105,8 @@ const sendTries = 10
 // request that was lost with its connection may yet be carried out, and must not
 // meet the file that counts.
 func (s *Sink) send(out *hdfs.FileWriter, name string, src io.ReaderAt, size int64) error {
+	s.enter()
+	defer s.leave()
 	wait := s.limits.patience()
 	part := ""
 	var err error
@@ -152,8 +158,8 @@ func (s *Sink) fill(out *hdfs.FileWriter, name string, src io.Reader, size int64
 // finish closes a file until the NameNode says that it is whole: that enough
 // DataNodes have told it so may take a while.
 //
-// Where the answer to that was lost, the library asks again without saying how
-// long the last block is. Was the file closed, the NameNode answers that nobody
+// Where that question or its answer was lost, or the NameNode could not take it,
+// the library asks again without saying how long the last block is. Was the file closed, the NameNode answers that nobody
 // writes it, and its length tells. Was it not, it can never be: then it is sent
 // anew, after a while in which its DataNodes may still be heard of.
 func (s *Sink) finish(out *hdfs.FileWriter, name string, size int64) error {
@@ -175,7 +181,7 @@ func (s *Sink) finish(out *hdfs.FileWriter, name string, size int64) error {
 				return nil
 			}
 			return err
-		case outcome == unknown && !lost && errors.As(err, &asked):
+		case outcome != answered && !lost && errors.As(err, &asked):
 			lost = true
 			wait.end = time.Now().Add(s.limits.doubt)
 		}
@@ -221,6 +227,7 @@ func (w *writer) Write(p []byte) (int, error) {
 }
 
 func (w *writer) Close() error {
+	defer w.sink.leave()
 	src := io.ReaderAt(bytes.NewReader(w.buf.Bytes()))
 	if w.disk != nil {
 		src = w.disk

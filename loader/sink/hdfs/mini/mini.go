@@ -63,7 +63,7 @@ const sources = "loader/sink/hdfs/mini/testdata"
 
 // patience is how long a cluster may take to start or to do a command: a JVM
 // that gets a tenth of a core needs minutes.
-const patience = 3 * time.Minute
+const patience = 8 * time.Minute
 
 // Start runs a cluster until the test ends. A test on a machine without a JVM
 // or Maven is skipped by name.
