@@ -25,12 +25,13 @@ ROUNDS ?= 30
 LOAD ?= 30m
 CUTS ?= 20
 SEEDS ?= 50
+SOAK ?= 100
 READER_SEEDS ?= 8
 
 # No cgo anywhere but for the race detector; builds and tests share one cache.
 export CGO_ENABLED = 0
 
-.PHONY: build run test race check fmt vet lint crash fuzz compat chaos failover mutants readers bench bench-peers clean FORCE
+.PHONY: build run test race check fmt vet lint crash fuzz compat hdfs soak chaos failover mutants readers bench bench-peers clean FORCE
 
 # tested runs the tests of packages, says what failed and what was skipped.
 define tested
@@ -109,6 +110,17 @@ compat: bin/sawlog
 # READER_SEEDS=50 is the long way.
 readers:
 	$(call tested,-p 1 ./formats/readers -args -seeds $(READER_SEEDS))
+
+# HDFS itself, in one JVM, and what may happen to it: the sink, the crash table,
+# loads from end to end.
+hdfs: bin/sawlog
+	$(call tested,-p 1 ./loader/sink/hdfs/...)
+	$(call tested,-p 1 -run HDFS ./loader ./cmd/sawlog)
+
+# What takes long to show: processes killed anywhere, again and again. SOAK says
+# how many runs of each kind.
+soak: bin/sawlog
+	SAWLOG_SOAK_RUNS=$(SOAK) go test -count=1 -timeout 24h -v -p 1 -run Soak ./loader/... ./cmd/sawlog
 
 # Clusters of real processes under kill, stop, cut-off networks and sick disks
 # while clients work; results add up in broker/chaos/results.jsonl, or in OUT.

@@ -362,10 +362,8 @@ func TestKilled(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := local.Open(root)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s, done := openRoot(t, root)
+	defer done()
 	count := 0
 	err = drive(t.Context(), s, &source{}, func(FaultPoint) error {
 		if count++; count == point {

@@ -2,11 +2,15 @@ package loader
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
 	"testing"
+	"time"
 
 	"sawlog/broker/record"
 	"sawlog/formats"
+	"sawlog/loader/sink"
 )
 
 // TestRunsSweepNowAndThen has runs leave stages behind, and every 24th record
@@ -27,6 +31,41 @@ func TestRunsSweepNowAndThen(t *testing.T) {
 			t.Fatalf("after record %d %d stages are left, want %d", n, len(stages), want)
 		}
 	}
+}
+
+// TestSweepTakesOldPuts leaves what a crash leaves of a put, a day old and new,
+// beside records, plans and files on their way.
+func TestSweepTakesOldPuts(t *testing.T) {
+	s := memSink()
+	src, l := ran(t, s)
+	left := []string{LedgerDir + "/" + sink.PutPrefix + "1", PlansDir + "/" + sink.PutPrefix + "2", TempDir + "/3"}
+	for _, dir := range left {
+		if err := errors.Join(s.MkdirAll(dir), sink.Write(s, dir+"/commit.json", []byte("half"))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c := src.config(s)
+	for age, want := range map[time.Duration]int{23 * time.Hour: 0, 25 * time.Hour: len(left)} {
+		c.Now = func() time.Time { return time.Now().Add(age) }
+		l, err := OpenLedger(t.Context(), s, "", "", c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		report, err := l.Sweep(t.Context(), true)
+		if err != nil {
+			t.Fatal(err)
+		}
+		old := 0
+		for _, name := range report.Removed {
+			if slices.Contains(left, name) {
+				old++
+			}
+		}
+		if old != want {
+			t.Errorf("after %v %d of %v would go, want %d", age, old, left, want)
+		}
+	}
+	sound(t, l)
 }
 
 // overtaking is an engine before whose work another driver commits the plan and

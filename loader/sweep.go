@@ -128,14 +128,20 @@ func (l *Ledger) doneStages(ctx context.Context, stages []string, report *SweepR
 // sweepTemps takes away old files on their way to another name, and all
 // checkpoints but the last two.
 func (l *Ledger) sweepTemps(remove func(string) error) error {
-	entries, err := l.sink.List(TempDir)
-	if err != nil && !errors.Is(err, sink.ErrNotExist) {
-		return sinkError("sweep", err)
-	}
-	for _, e := range entries {
-		if l.c.Now().Sub(e.ModTime) > tempAge {
-			if err := remove(path.Join(TempDir, e.Name)); err != nil {
-				return err
+	for _, dir := range []string{TempDir, LedgerDir, PlansDir} {
+		prefix := sink.PutPrefix
+		if dir == TempDir {
+			prefix = "" // it holds nothing else
+		}
+		entries, err := l.sink.List(dir)
+		if err != nil && !errors.Is(err, sink.ErrNotExist) {
+			return sinkError("sweep", err)
+		}
+		for _, e := range entries {
+			if strings.HasPrefix(e.Name, prefix) && l.c.Now().Sub(e.ModTime) > tempAge {
+				if err := remove(path.Join(dir, e.Name)); err != nil {
+					return err
+				}
 			}
 		}
 	}
