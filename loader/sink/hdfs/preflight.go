@@ -1,6 +1,7 @@
 package hdfs
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -16,12 +17,17 @@ import (
 // below it (HdfsFileStatusProto.Flags); before Hadoop 3.1 they were bits of the
 // permissions (FsPermissionExtension).
 const (
-	flagEncrypted     = 1 << 1
-	flagErasureCoded  = 1 << 2
-	modeEncrypted     = 1 << 13
-	modeErasureCoded  = 1 << 14
-	policyReplication = "REPLICATION" // a policy that takes erasure coding away again
+	flagEncrypted    = 1 << 1
+	flagErasureCoded = 1 << 2
+	modeEncrypted    = 1 << 13
+	modeErasureCoded = 1 << 14
 )
+
+// policies are the names of Hadoop's own policies, which come without
+// (ErasureCodeConstants).
+var policies = map[uint32]string{
+	1: "RS-6-3-1024k", 2: "RS-3-2-1024k", 3: "RS-LEGACY-6-3-1024k", 4: "XOR-2-1-1024k", 5: "RS-10-4-1024k",
+}
 
 // fit refuses a root that the client library can't write to, and the way it
 // couldn't is no error of its own: in an encryption zone it would store bytes
@@ -55,11 +61,8 @@ func unfit(dir string, st os.FileInfo) error {
 	if flags&flagEncrypted != 0 || mode&modeEncrypted != 0 || status.GetFileEncryptionInfo() != nil {
 		return refuse("%s is in an encryption zone, whose files this client can't encrypt: name a root outside of it; hdfs crypto -listZones lists them", dir)
 	}
-	policy := status.GetEcPolicy().GetName()
-	if (flags&flagErasureCoded != 0 || mode&modeErasureCoded != 0 || policy != "") && policy != policyReplication {
-		if policy == "" {
-			policy = "one it doesn't name"
-		}
+	if flags&flagErasureCoded != 0 || mode&modeErasureCoded != 0 {
+		policy := cmp.Or(status.GetEcPolicy().GetName(), policies[status.GetEcPolicy().GetId()], "one it doesn't name")
 		return refuse("%s is erasure-coded (policy %s), and this client writes replicated files only: hdfs ec -setPolicy -replicate -path %s, or name another root", dir, policy, dir)
 	}
 	return nil
