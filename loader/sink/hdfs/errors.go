@@ -133,6 +133,9 @@ func plain(err error) error {
 	if errors.As(err, &remote) {
 		return &remoteError{remote, err}
 	}
+	if strings.Contains(err.Error(), "StandbyException") {
+		return fmt.Errorf("each NameNode that answers is a standby: %w", err)
+	}
 	return err
 }
 

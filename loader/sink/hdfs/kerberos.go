@@ -131,10 +131,8 @@ func (l *login) renew(addr string) error {
 	defer l.mu.Unlock()
 	err := l.fetch()
 	if err == nil {
-		host, _, _ := net.SplitHostPort(addr)
-		service := strings.Replace(l.spn, "_HOST", host, 1)
-		if _, _, err = l.client.GetServiceTicket(service); err != nil {
-			err = fmt.Errorf("no ticket for the NameNode as %s, see dfs.namenode.kerberos.principal: %w", service, err)
+		if _, _, err = l.client.GetServiceTicket(l.service(addr)); err != nil {
+			err = fmt.Errorf("no ticket for the NameNode as %s, see dfs.namenode.kerberos.principal: %w", l.service(addr), err)
 		}
 	}
 	if err == nil {
@@ -143,6 +141,18 @@ func (l *login) renew(addr string) error {
 	var said krberror.Krberror
 	away := errors.As(err, &said) && (said.RootCause == krberror.NetworkingError || strings.Contains(said.Error(), "KDC_ERR_SVC_UNAVAILABLE"))
 	return &loginError{l, l.end, !away, err}
+}
+
+// service is the principal of the NameNode at addr.
+func (l *login) service(addr string) string {
+	host, _, _ := net.SplitHostPort(addr)
+	return strings.Replace(l.spn, "_HOST", host, 1)
+}
+
+// key is that of the ticket for the NameNode at addr, which renew fetched.
+func (l *login) key(addr string) (types.EncryptionKey, error) {
+	_, key, err := l.client.GetServiceTicket(l.service(addr))
+	return key, err
 }
 
 // fetch gets a new ticket when the one there is has lived most of its life.

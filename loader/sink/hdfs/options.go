@@ -45,11 +45,6 @@ func (t *target) options(nameNode, dataNode dialFunc) (hdfs.ClientOptions, *logi
 		return o, nil, err
 	}
 	o.KerberosClient, o.KerberosServicePrincipleName = l.client, t.spn
-	o.NamenodeDialFunc = func(ctx context.Context, network, addr string) (net.Conn, error) {
-		if err := l.renew(addr); err != nil {
-			return nil, err
-		}
-		return nameNode(ctx, network, addr)
-	}
+	o.NamenodeDialFunc = sealed(nameNode, l, t.rpc)
 	return o, l, nil
 }

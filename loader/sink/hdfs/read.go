@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"io"
+	"strings"
 	"sync"
 
 	"github.com/colinmarc/hdfs/v2"
@@ -71,7 +72,7 @@ func (f *file) ReadAt(p []byte, off int64) (int, error) {
 		if errors.Is(err, io.EOF) {
 			err = io.ErrUnexpectedEOF // the file is longer
 		}
-		return err
+		return unreadable(err)
 	})
 	if err == nil && n < len(p) {
 		err = io.EOF
@@ -88,4 +89,14 @@ func (f *file) Close() error {
 		return nil
 	}
 	return classify("close", f.name, f.reader.Close(), sink.Permanent)
+}
+
+// unreadable explains an error of the library: where DataNodes protect their
+// connections with DIGEST-MD5 alone, it loses bytes between two of their
+// messages, and can write but not read. With AES it is right.
+func unreadable(err error) error {
+	if !strings.HasPrefix(err.Error(), "proto:") {
+		return err
+	}
+	return refuse("the DataNodes protect what they send by DIGEST-MD5 alone, which this client can't read (%v): set dfs.data.transfer.protection to privacy with dfs.encrypt.data.transfer.cipher.suites AES/CTR/NoPadding, or to authentication", err)
 }
