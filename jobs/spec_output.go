@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"go.yaml.in/yaml/v4"
+
+	"sawlog/loader"
 )
 
 // This file reads what concerns a run's output: partition_by, output, run,
@@ -68,17 +70,10 @@ func (s *Spec) readOutput(root *section) {
 		sec.missing("root", "where files go, such as file:///var/lib/sawlog/warehouse/pageviews")
 	}
 	s.readHDFS(sec)
-	o.Format = "parquet"
-	switch format := sec.text("format", "parquet"); format {
-	case "parquet":
-	case "arrow", "jsonl":
-		sec.say("format", "%s "+notYet+": want parquet", format)
-	default:
-		sec.oneOf("format", "parquet", "parquet")
-	}
+	o.Format = sec.oneOf("format", loader.Formats()[0], loader.Formats()...)
 	o.Codec = "zstd"
 	if text := sec.text("codec", "zstd"); text != "zstd" {
-		codec, level, err := parseCodec(text)
+		codec, level, err := parseCodec(text, o.Format)
 		if err != nil {
 			sec.say("codec", "%s", err)
 		} else {
@@ -89,24 +84,36 @@ func (s *Spec) readOutput(root *section) {
 	o.Merge = sec.oneOf("merge_partitions", "auto", "auto", "always", "never")
 }
 
-func parseCodec(text string) (string, int, error) {
-	codecs := []string{"zstd", "snappy", "gzip", "none"}
+func parseCodec(text, format string) (string, int, error) {
+	codecs := loader.Codecs(format)
 	name, level, leveled := strings.Cut(text, ":")
 	if !slices.Contains(codecs, name) {
 		near := Nearest(name, codecs)
 		if near != "" {
 			near = "; did you mean " + near + "?"
 		}
-		return "", 0, fmt.Errorf("%q is not allowed: want zstd[:LEVEL], snappy, gzip or none%s", text, near)
+		return "", 0, fmt.Errorf("%q is not allowed: want %s%s", text, wantCodec(format), near)
 	}
 	if !leveled {
 		return name, 0, nil
 	}
 	n, err := strconv.Atoi(level)
+	if format == "arrow" {
+		return "", 0, fmt.Errorf("%q: codecs of Arrow files take no level", text)
+	}
 	if name != "zstd" || err != nil || n < 1 || n > 22 {
 		return "", 0, fmt.Errorf("%q: only zstd takes a level, from 1 to 22", text)
 	}
 	return name, n, nil
+}
+
+// wantCodec lists the codecs of a format.
+func wantCodec(format string) string {
+	codecs := slices.Clone(loader.Codecs(format))
+	if format != "arrow" {
+		codecs[0] += "[:LEVEL]"
+	}
+	return orList(codecs)
 }
 
 // checkRoot wants a URI this version can write to.

@@ -9,7 +9,6 @@ import (
 	"os"
 
 	"sawlog/formats"
-	"sawlog/formats/parquet"
 )
 
 // quarantineKey stands for the bucket key of a quarantine file.
@@ -26,7 +25,7 @@ type dataFile struct {
 	cols   *formats.Columns
 	digest *formats.Digest // kilobytes per column, so it comes with the writer
 	local  *os.File
-	writer *parquet.Writer
+	writer fileWriter
 
 	page, dict int64 // limits, bytes
 
@@ -110,6 +109,9 @@ func (f *dataFile) write(size int64) error {
 	if f.group >= f.t.plan.Writer.GroupBytes || f.inRow >= f.t.plan.Writer.GroupRows {
 		f.group, f.inRow = 0, 0
 	}
+	if f.streams() {
+		f.group, f.inRow = streamBytes, 0
+	}
 	if f.cols.Reset(); size > 2*f.t.plan.Writer.BatchBytes {
 		f.cols = formats.NewColumns(f.schema) // one huge record: do not keep its room
 	}
@@ -124,20 +126,13 @@ func (f *dataFile) open() error {
 	}
 	f.local = local
 	f.digest = formats.NewDigest(f.schema) // kilobytes a leaf: not for files that only gather rows
-	f.writer, err = parquet.NewWriter(local, f.schema, f.options())
+	writer, err := f.newWriter(local)
 	if err != nil {
 		return fmt.Errorf("%s: %w", local.Name(), err)
 	}
+	f.writer = writer
 	f.account(0)
 	return nil
-}
-
-func (f *dataFile) options() parquet.Options {
-	w := &f.t.plan.Writer
-	return parquet.Options{
-		Profile: w.Profile, Codec: w.Codec, Level: w.Level, PageBytes: f.page, DictBytes: f.dict,
-		RowGroupBytes: w.GroupBytes, RowGroupRows: w.GroupRows,
-	}
 }
 
 // finish ends the file and stages it.
@@ -175,7 +170,7 @@ func (f *dataFile) made(made File) File {
 	if f.key == quarantineKey {
 		made.Path = QuarantinePath(t.names, t.split.Index)
 	} else {
-		made.Path = FinalPath(t.buckets.Path(f.key), t.names, t.plan.Writer.Format, t.split)
+		made.Path = FinalPath(t.buckets.Path(f.key), t.names, t.plan.Writer.extension(), t.split)
 		hour := f.key // not &f.key: the entry would hold the whole file in memory
 		made.Hour = &hour
 	}

@@ -16,6 +16,7 @@ import (
 //	dt=2026-11-29/hr=14/                    the folder of an hour, by the plan's bucket rule
 //	  TOPIC-TTTTTTTT-PPPPP-START-END-PLANPLAN.parquet   a split of one range
 //	  merged-PLANPLAN-SSSSS.parquet                     a split of several
+//	                  … .arrow, .jsonl, .jsonl.zst, .jsonl.gz   in other formats
 //	  _manifest.json  _SUCCESS
 //	_sawlog/ledger/NNNNNNNNNNNN/commit.json
 //	_sawlog/checkpoints/NNNNNNNNNNNN.json
@@ -107,14 +108,14 @@ func QuarantinePath(planID string, split int) string {
 // FinalPath is the final path of a split's file in the folder of an hour. A
 // split carried over from an earlier revision keeps the names it was staged
 // with, so pass the id under which the attempt runs: s.StagePlan(planID).
-func FinalPath(hourDir, planID, format string, s *Split) string {
+func FinalPath(hourDir, planID, extension string, s *Split) string {
 	name := fmt.Sprintf("merged-%s-%05d", short(planID), s.Index)
 	if len(s.Ranges) == 1 {
 		r := s.Ranges[0]
 		name = fmt.Sprintf("%s-%s-%05d-%020d-%020d-%s", fileTopic(r.Topic), r.TopicID.Hex()[:8],
 			r.Partition, r.Start, r.End, short(planID))
 	}
-	return path.Join(hourDir, name+"."+format)
+	return path.Join(hourDir, name+"."+extension)
 }
 
 // StagePlan is the id of the plan a split's files are named and staged by: the
@@ -168,8 +169,8 @@ type FileName struct {
 }
 
 var (
-	mergedPattern = regexp.MustCompile(`^merged-([0-9a-f]{8})-(\d{5,})\.[a-z]+$`)
-	rangePattern  = regexp.MustCompile(`^(.{1,100})-([0-9a-f]{8})-(\d{5,})-(\d{20})-(\d{20})-([0-9a-f]{8})\.[a-z]+$`)
+	mergedPattern = regexp.MustCompile(`^merged-([0-9a-f]{8})-(\d{5,})\.[a-z]+(?:\.zst|\.gz)?$`)
+	rangePattern  = regexp.MustCompile(`^(.{1,100})-([0-9a-f]{8})-(\d{5,})-(\d{20})-(\d{20})-([0-9a-f]{8})\.[a-z]+(?:\.zst|\.gz)?$`)
 	planPattern   = regexp.MustCompile(`^[0-9a-f]{16}$`)
 	recordPattern = regexp.MustCompile(`^\d{12,}$`)
 )

@@ -88,8 +88,8 @@ type Bucket struct {
 // Writer freezes how files are made.
 type Writer struct {
 	Profile    int    `json:"profile"` // number of the writer profile
-	Format     string `json:"format"`  // parquet
-	Codec      string `json:"codec"`   // zstd | snappy | gzip | none
+	Format     string `json:"format"`  // parquet | arrow | jsonl
+	Codec      string `json:"codec"`   // one of Codecs(Format)
 	Level      int    `json:"level,omitempty"`
 	BatchRows  int    `json:"batch_rows"`
 	BatchBytes int64  `json:"batch_bytes"`

@@ -271,7 +271,7 @@ func checkContent(p *Plan, stagePlan string, s *Split, b *bucketer, r *Result) e
 		}
 		want := QuarantinePath(stagePlan, s.Index)
 		if file.Hour != nil {
-			want = FinalPath(b.Path(*file.Hour), stagePlan, p.Writer.Format, s)
+			want = FinalPath(b.Path(*file.Hour), stagePlan, p.Writer.extension(), s)
 			rows += file.Rows
 		} else {
 			badRows += file.Rows

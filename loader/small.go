@@ -9,7 +9,6 @@ import (
 	"io"
 
 	"sawlog/formats"
-	"sawlog/formats/parquet"
 )
 
 // smallWriter makes files of less than a batch, one after the other, in memory:
@@ -19,7 +18,7 @@ type smallWriter struct {
 	schema     *formats.Schema
 	page, dict int64
 	out        memory
-	writer     *parquet.Writer
+	writer     fileWriter
 	digest     *formats.Digest
 }
 
@@ -52,7 +51,7 @@ func (f *dataFile) finishSmall() (File, error) {
 	w.out.Reset()
 	var err error
 	if w.writer == nil {
-		w.writer, err = parquet.NewWriter(&w.out, f.schema, f.options())
+		w.writer, err = f.newWriter(&w.out)
 		w.digest = formats.NewDigest(f.schema)
 	} else {
 		err = w.writer.Restart(&w.out)

@@ -34,8 +34,8 @@ type Spec struct {
 	Lateness time.Duration
 
 	Root        string // URI of the data set
-	Format      string // parquet
-	Codec       string // zstd (default) | snappy | gzip | none
+	Format      string // parquet (default) | arrow | jsonl
+	Codec       string // zstd (default), or another of Codecs
 	Level       int    // of the codec; 0 = its default
 	TargetBytes int64  // size a split aims at; default 256 MiB
 	Merge       string // auto (default) | always | never
@@ -68,7 +68,6 @@ const (
 	defaultMemory = 512 << 20
 	defaultFetch  = 4 << 20
 	startGroup    = "group:"
-	formatParquet = "parquet"
 )
 
 // resolved fills in defaults; the spec itself stays as it is.
@@ -128,9 +127,10 @@ func (s *Spec) Validate() error {
 	check(!r.MergeTopics || r.Schema != nil, "merge_topics needs a declared schema")
 	oneOf("isolation", r.Isolation, isolationCommitted, isolationUncommitted)
 	check(validStart(r.Start), "source start %q: want earliest, latest, @TIME or group:NAME", r.Start)
-	oneOf("output format", r.Format, formatParquet)
-	oneOf("codec", r.Codec, "zstd", "snappy", "gzip", "none")
-	check(r.Level >= 0 && r.Level <= 22, "codec level %d: want 0..22", r.Level)
+	oneOf("output format", r.Format, Formats()...)
+	if err := CheckCodec(r.Format, r.Codec, r.Level); err != nil {
+		wrong = append(wrong, err)
+	}
 	oneOf("merge_partitions", r.Merge, mergeAuto, mergeAlways, mergeNever)
 	check(r.TargetBytes > 0, "target file size %d: want more than 0", r.TargetBytes)
 	check(r.Lateness >= 0, "lateness %v: want 0 or more", r.Lateness)

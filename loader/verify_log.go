@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"path"
 	"slices"
 
 	"sawlog/consumer"
@@ -165,7 +164,7 @@ func (v *logCheck) rowsThere(file *Visible) int64 {
 		return 0
 	}
 	defer func() { _ = f.Close() }() // only read
-	if path.Ext(file.Path) != ".parquet" {
+	if file.formatOf() != formatParquet {
 		return 0
 	}
 	r, err := parquet.Open(f, f.Size())

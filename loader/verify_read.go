@@ -11,7 +11,6 @@ import (
 
 	"sawlog/consumer"
 	"sawlog/formats"
-	"sawlog/formats/parquet"
 	"sawlog/offsets"
 )
 
@@ -249,15 +248,12 @@ type place struct {
 
 // rowsOf lists where the rows of a file came from; nil if it does not tell.
 func (v *logCheck) rowsOf(file *Visible, several bool) ([]place, error) {
-	if path.Ext(file.Path) != ".parquet" {
-		return nil, nil
-	}
 	f, err := v.ledger.sink.Open(file.Path)
 	if err != nil {
 		return nil, nil // it is missing, or cannot be read, which was told of before
 	}
 	defer func() { _ = f.Close() }() // only read
-	rd, err := parquet.Open(f, f.Size())
+	rd, err := OpenRows(f, f.Size(), &file.File)
 	if err != nil {
 		return nil, nil // as above
 	}

@@ -10,7 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"sawlog/cmd/sawlog/output"
-	"sawlog/formats/parquet"
+	"sawlog/formats"
 	"sawlog/loader"
 	"sawlog/loader/sink"
 	"sawlog/offsets"
@@ -189,7 +189,7 @@ func (a *app) outHead() *cobra.Command {
 				return err
 			}
 			for _, f := range picked {
-				shown, err := a.headOf(store, f.Path, columns, n)
+				shown, err := a.headOf(store, f, columns, n)
 				if err != nil {
 					return err
 				}
@@ -206,12 +206,13 @@ func (a *app) outHead() *cobra.Command {
 	return c
 }
 
-func openParquet(store sink.Sink, name string) (*parquet.Reader, func() error, error) {
+func openRows(store sink.Sink, file *loader.Visible) (loader.RowReader, func() error, error) {
+	name := file.Path
 	f, err := store.Open(name)
 	if err != nil {
 		return nil, nil, err
 	}
-	r, err := parquet.Open(f, f.Size())
+	r, err := loader.OpenRows(f, f.Size(), &file.File)
 	if err != nil {
 		_ = f.Close() // the damage is the error to report
 		return nil, nil, &output.Error{Code: output.Mismatch, Msg: name, Err: err, Hint: "sawlog verify says what else is wrong, sawlog rerun makes the file again"}
@@ -219,8 +220,8 @@ func openParquet(store sink.Sink, name string) (*parquet.Reader, func() error, e
 	return r, f.Close, nil
 }
 
-func (a *app) headOf(store sink.Sink, name string, columns []string, n int64) (shown int64, err error) {
-	r, closeFile, err := openParquet(store, name)
+func (a *app) headOf(store sink.Sink, file *loader.Visible, columns []string, n int64) (shown int64, err error) {
+	r, closeFile, err := openRows(store, file)
 	if err != nil {
 		return 0, err
 	}
@@ -233,11 +234,11 @@ func (a *app) headOf(store sink.Sink, name string, columns []string, n int64) (s
 	if len(columns) > 0 {
 		names = columns
 	}
-	err = r.Read(columns, 0, min(n, r.Rows()), func(row [][]byte) error {
+	err = r.Read(columns, 0, n, func(row [][]byte) error {
 		shown++
 		object := make([]string, len(row))
 		for i, value := range row {
-			object[i] = strconv.Quote(names[i]) + ":" + string(value)
+			object[i] = string(formats.AppendQuoted(nil, names[i])) + ":" + string(value)
 		}
 		text := "{" + strings.Join(object, ",") + "}"
 		return a.print.Line(json.RawMessage(text), text)
@@ -291,7 +292,7 @@ func (a *app) outFind() *cobra.Command {
 				return output.Errorf(output.NotFound, "%s is not loaded in data set %s", what, fold.Dataset)
 			}
 			for _, f := range fold.HoldersOf(topic, partition, at) {
-				row, err := rowOf(store, f.Path, partition, at)
+				row, err := rowOf(store, f, partition, at)
 				if err != nil {
 					return err
 				}
@@ -323,8 +324,8 @@ func parsePosition(s string) (topic string, partition int32, at offsets.Offset, 
 }
 
 // rowOf finds the row of an offset in a file; -1 when it is not there.
-func rowOf(store sink.Sink, name string, partition int32, at offsets.Offset) (row int64, err error) {
-	r, closeFile, err := openParquet(store, name)
+func rowOf(store sink.Sink, file *loader.Visible, partition int32, at offsets.Offset) (row int64, err error) {
+	r, closeFile, err := openRows(store, file)
 	if err != nil {
 		return -1, err
 	}
@@ -341,12 +342,12 @@ func rowOf(store sink.Sink, name string, partition int32, at offsets.Offset) (ro
 	if names["partition"] && names["offset"] && names["reason"] { // a quarantine file
 		cols = []string{"partition", "offset"}
 	} else if !names["_partition"] || !names["_offset"] {
-		return -1, output.Errorf(output.NotFound, "%s has no _partition and _offset columns: the row is not to be found", name)
+		return -1, output.Errorf(output.NotFound, "%s has no _partition and _offset columns: the row is not to be found", file.Path)
 	}
 	want := [2]string{strconv.Itoa(int(partition)), strconv.FormatInt(int64(at), 10)}
 	row = -1
 	var n int64
-	err = r.Read(cols, 0, r.Rows(), func(values [][]byte) error {
+	err = r.Read(cols, 0, -1, func(values [][]byte) error {
 		if row < 0 && string(values[0]) == want[0] && string(values[1]) == want[1] {
 			row = n
 		}
