@@ -215,7 +215,51 @@ func (pl *planner) inputs(ctx context.Context) ([]PlanInput, error) {
 	if r.first, err = firstStarts(ctx, pl.d.Cluster, pl.topics, pl.spec.Start, pl.now); err != nil {
 		return nil, err
 	}
+	if slices.ContainsFunc(pl.topics, func(t consumer.Topic) bool { return !r.knows(t.ID) }) {
+		if err := pl.promised(ctx, r.first); err != nil {
+			return nil, err
+		}
+	}
 	return r.inputs(pl.topics)
+}
+
+// promised takes first starts back to where an open plan has them that retention
+// overtook: a data set whose first run failed for a gap has no record that holds
+// its start, and the next run would go on past the gap without a word.
+func (pl *planner) promised(ctx context.Context, first map[offsets.TopicPartition]offsets.Offset) error {
+	open, err := pl.ledger.OpenPlans(ctx)
+	if err != nil {
+		return err
+	}
+	for _, ref := range open {
+		for i := range ref.Plan.Inputs {
+			in := &ref.Plan.Inputs[i]
+			tp := offsets.TopicPartition{Topic: in.Topic, Partition: in.Partition}
+			start, asked := first[tp]
+			if !asked || in.Empty() || ref.Plan.Kind == Supersede || in.Start >= start {
+				continue
+			}
+			if p := pl.partition(in.Key(ref.Plan.Cluster)); p != nil && start == p.LogStart {
+				first[tp] = in.Start
+			}
+		}
+	}
+	return nil
+}
+
+// partition is what the cluster says of a partition; nil = it has none of that id.
+func (pl *planner) partition(key PartitionKey) *consumer.Partition {
+	for _, t := range pl.topics {
+		if t.ID != key.TopicID || pl.cluster != key.Cluster {
+			continue
+		}
+		for i := range t.Partitions {
+			if t.Partitions[i].Index == key.Partition {
+				return &t.Partitions[i]
+			}
+		}
+	}
+	return nil
 }
 
 // sized gives the ranges that are to be read the density of their partition.

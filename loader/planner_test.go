@@ -1,6 +1,7 @@
 package loader
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -240,6 +241,38 @@ func TestPlanGap(t *testing.T) {
 	log.start, log.end, log.stable, log.batches = 0, 3, 3, log.batches[:1]
 	if _, _, err = r.d.Plan(t.Context(), &r.spec, PlanAsk{}); ExitCode(err) != ExitMismatch {
 		t.Errorf("short log: %v", err)
+	}
+}
+
+// TestPlanGapOfTheFirstRun has retention overtake a first run that failed: no
+// record holds where it started, its open plan does. Who starts elsewhere on
+// purpose may.
+func TestPlanGapOfTheFirstRun(t *testing.T) {
+	r := texted(t, 2, 20)
+	ctx, cancel := context.WithCancel(t.Context())
+	r.d.Observe = func(e Event) {
+		if e.Kind == "attempt" {
+			cancel()
+		}
+	}
+	p, _ := r.plan(PlanAsk{})
+	if _, err := r.d.Run(ctx, p, RunAsk{Run: "first"}); ExitCode(err) != ExitInterrupted {
+		t.Fatal(err)
+	}
+	r.d.Observe = nil
+	r.src.log("views", 0).start = 12
+	_, _, err := r.d.Plan(t.Context(), &r.spec, PlanAsk{})
+	var gap *consumer.GapError
+	if !errors.As(err, &gap) || ExitCode(err) != ExitMismatch || gap.Asked != 0 || gap.LogStart != 12 {
+		t.Errorf("%v, want the gap of the plan that is open", err)
+	}
+	p, _ = r.plan(PlanAsk{AcceptGap: "too late"})
+	if got := ranges(p); got != "0:0..20(gap 12) 1:0..20" {
+		t.Errorf("planned %s", got)
+	}
+	r.spec.Start = "latest"
+	if p, _ = r.plan(PlanAsk{}); ranges(p) != "0:20..20 1:20..20" {
+		t.Errorf("from the end on purpose: %s", ranges(p))
 	}
 }
 

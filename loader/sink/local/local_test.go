@@ -50,6 +50,18 @@ func TestOpen(t *testing.T) {
 	}
 }
 
+// TestSyncOfNothing asks nothing of a root that is still to be made, below
+// folders that are.
+func TestSyncOfNothing(t *testing.T) {
+	s, err := local.Open("file://" + filepath.Join(t.TempDir(), "not", "yet"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Sync(); err != nil {
+		t.Error(err)
+	}
+}
+
 // TestFaults fails each operation of a put in turn: the error names a path, and
 // says truthfully whether the file may be there.
 func TestFaults(t *testing.T) {
