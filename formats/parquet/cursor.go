@@ -15,7 +15,8 @@ type cursor struct {
 	dict     [][]byte
 	def, rep []int16
 	at       int
-	texts    [][]byte // values of this page as JSON
+	texts    [][]byte // values of this page as JSON, or as they stand there
+	raw      bool     // as they stand there: PLAIN without lengths, a bool one byte
 	value    int
 }
 
@@ -248,9 +249,12 @@ func (c *cursor) plain(b []byte, n int64) ([][]byte, error) {
 		}
 		out := make([][]byte, n)
 		for i := range out {
-			out[i] = []byte("false")
-			if b[i/8]>>(i%8)&1 == 1 {
+			bit := b[i/8] >> (i % 8) & 1
+			if out[i] = []byte("false"); bit == 1 {
 				out[i] = []byte("true")
+			}
+			if c.raw {
+				out[i] = []byte{bit}
 			}
 		}
 		return out, nil
@@ -279,7 +283,9 @@ func (c *cursor) plain(b []byte, n int64) ([][]byte, error) {
 		if end > int64(len(b)) {
 			return nil, errPage
 		}
-		out[i] = c.leaf.text(nil, b[:end])
+		if out[i] = b[:end]; !c.raw {
+			out[i] = c.leaf.text(nil, b[:end])
+		}
 		b = b[end:]
 	}
 	return out, nil

@@ -191,18 +191,13 @@ func (r *Reader) Read(columns []string, from, n int64, fn func(row [][]byte) err
 
 // readGroup reads rows [from, to) of a row group; from may be negative.
 func (r *Reader) readGroup(group int, chosen []*node, from, to int64, fn func(row [][]byte) error) error {
-	chunks := r.footer.get(fileGroupsID).list[group].get(groupColumnsID).list
 	cursors := make([]*cursor, len(r.leaves))
 	for _, n := range chosen {
 		for leaf := n.lo; leaf < n.hi; leaf++ {
-			column := chunks[leaf].get(chunkMetadataID)
-			c := &cursor{leaf: r.leaves[leaf], codec: column.int(columnCodecID), left: column.int(columnValuesID)}
-			first, size := chunkBounds(column)
-			c.data = make([]byte, size)
-			if err := readAt(r.file, c.data, first); err != nil {
+			var err error
+			if cursors[leaf], err = r.cursor(group, leaf); err != nil {
 				return err
 			}
-			cursors[leaf] = c
 		}
 	}
 	row := make([][]byte, len(chosen))
@@ -220,6 +215,15 @@ func (r *Reader) readGroup(group int, chosen []*node, from, to int64, fn func(ro
 		}
 	}
 	return nil
+}
+
+// cursor reads the chunk of a leaf in a row group.
+func (r *Reader) cursor(group, leaf int) (*cursor, error) {
+	column := r.footer.get(fileGroupsID).list[group].get(groupColumnsID).list[leaf].get(chunkMetadataID)
+	c := &cursor{leaf: r.leaves[leaf], codec: column.int(columnCodecID), left: column.int(columnValuesID)}
+	first, size := chunkBounds(column)
+	c.data = make([]byte, size)
+	return c, readAt(r.file, c.data, first)
 }
 
 // chunkBounds says where a column chunk starts and how long it is.
