@@ -63,8 +63,8 @@ func (l *Ledger) Amend(ctx context.Context, what, run string, o CommitOptions) (
 			splits[v.Split] = true
 		}
 	}
-	if source.Kind == Compact || len(splits) == 0 {
-		return nil, fail(ExitConflict, "record %d (%s) has no visible file that was loaded from the log", source.Number, source.Kind)
+	if len(splits) == 0 {
+		return nil, fail(ExitConflict, "record %d (%s) has no visible file", source.Number, source.Kind)
 	}
 	results, err := l.remake(ctx, source.Plan, parquet.Profile, slices.Sorted(maps.Keys(splits)), "amend of "+source.Run)
 	if err != nil {

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"sawlog/formats"
 	"sawlog/loader/sink"
 )
 
@@ -100,7 +101,7 @@ func (l *Ledger) standing(p *Plan, planID string) (covered *Record, err error) {
 		e := &Error{Code: ExitConflict, Msg: "plan " + planID + " conflicts with a run that was committed first", Err: err}
 		return nil, e.hint("make a new plan: it starts where the ledger ends now")
 	}
-	if _, err := extendSchema(l.fold.Schema, p.Schema); err != nil && p.Schema != nil {
+	if _, err := p.schemaAfter(l.fold.Schema); err != nil && p.Schema != nil {
 		e := &Error{Code: ExitConflict, Msg: "the schema of plan " + planID + " conflicts with the data set's", Err: err}
 		return nil, e.hint("make a new plan: it starts from the present schema")
 	}
@@ -313,14 +314,12 @@ func (l *Ledger) draft(p *Plan, planID, run string, work *sealed) (*Record, erro
 		Inputs: slices.Clone(work.inputs), Files: slices.Clone(work.files),
 		Retires: p.Retires, SourceMutable: work.mutable,
 	}
-	for i := range rec.Files {
-		file := &rec.Files[i]
-		file.Late = 0
-		if file.Hour != nil && l.fold.SealedBy(*file.Hour, p.Base) {
-			file.Late = file.Rows
-		}
+	for i, late := range l.fold.lateRows(rec) {
+		rec.Files[i].Late = late
 	}
-	rec.Sealed = SealHours(l.fold, p, rec.Inputs, rec.Files, b.End)
+	if p.Kind != Compact {
+		rec.Sealed = SealHours(l.fold, p, rec.Inputs, rec.Files, b.End)
+	}
 	var loaded int64
 	for i := range rec.Inputs {
 		loaded += rec.Inputs[i].Len()
@@ -332,8 +331,16 @@ func (l *Ledger) draft(p *Plan, planID, run string, work *sealed) (*Record, erro
 		rec.Kind = Seal
 		return rec, nil
 	}
-	rec.Schema, err = extendSchema(l.fold.Schema, p.Schema)
+	rec.Schema, err = p.schemaAfter(l.fold.Schema)
 	return rec, err
+}
+
+// schemaAfter is the schema of a data set after the plan.
+func (p *Plan) schemaAfter(have *formats.Schema) (*formats.Schema, error) {
+	if p.Kind == Compact {
+		return widenSchema(have, p.Schema)
+	}
+	return extendSchema(have, p.Schema)
 }
 
 // append adds a record at the next free number. build drafts it on the present

@@ -175,7 +175,7 @@ func (f *dataFile) made(made File) File {
 		made.Hour = &hour
 	}
 	made.Stage = StagePath(t.dir, made.Path)
-	if len(t.split.Ranges) > 1 {
+	if len(t.split.Ranges) > 1 || f.key == quarantineKey { // its name doesn't tell
 		made.Parts = t.split.Ranges
 	}
 	return made

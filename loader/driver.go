@@ -34,6 +34,8 @@ type PlanAsk struct {
 	// Bounds is the range a person asked for; nil = from the end of the
 	// coverage to the last stable offsets.
 	Bounds *offsets.Query
+	// Again says what a Supersede replaces, where no Bounds do.
+	Again *Again
 	// UpTo bounds ends per partition, such as the offsets a tick would take.
 	UpTo map[offsets.TopicPartition]offsets.Offset
 	// AcceptGap is the reason a person gives for going on although offsets

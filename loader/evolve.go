@@ -2,6 +2,7 @@ package loader
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"sawlog/formats"
@@ -87,6 +88,54 @@ func extendType(name string, have, with *formats.Type) (*formats.Type, error) {
 	default:
 		return have, nil
 	}
+}
+
+// widenSchema is the schema of a data set after its files are written anew under
+// another one: the columns it has with the types of the other, where those are
+// wider, then the new ones.
+func widenSchema(have, with *formats.Schema) (*formats.Schema, error) {
+	out := &formats.Schema{Inferred: with.Inferred, Fields: slices.Clone(have.Fields)}
+	wider := map[string]*formats.Field{}
+	for i := range with.Fields {
+		wider[with.Fields[i].Name] = &with.Fields[i]
+	}
+	for i := range out.Fields {
+		f := &out.Fields[i]
+		w := wider[f.Name]
+		delete(wider, f.Name)
+		if w == nil || f.Type.String() == w.Type.String() {
+			continue
+		}
+		if !formats.Widens(f.Type, w.Type) {
+			return nil, fmt.Errorf("column %s is %s in the data set, %s is no wider type", f.Name, f.Type, w.Type)
+		}
+		f.Type = w.Type
+	}
+	for i := range with.Fields {
+		if wider[with.Fields[i].Name] != nil {
+			out.Fields = append(out.Fields, with.Fields[i])
+		}
+	}
+	return out, nil
+}
+
+// widens wants a schema to have the columns of another in their places, as they
+// are or wider, and tells whether any is wider.
+func widens(have, next *formats.Schema) (wider bool, err error) {
+	if have == nil {
+		return false, nil
+	}
+	if err := keepsColumns(have, next); err != nil {
+		return false, err
+	}
+	for i := range have.Fields {
+		from, to := have.Fields[i].Type, next.Fields[i].Type
+		if !formats.Widens(from, to) {
+			return false, fmt.Errorf("column %s is %s, it was %s", have.Fields[i].Name, to, from)
+		}
+		wider = wider || from.String() != to.String()
+	}
+	return wider, nil
 }
 
 // keepsColumns wants every column of have in next, in the same order before the

@@ -124,6 +124,47 @@ func (src *source) files(p *Plan, s *Split, names string) (map[int64][]byte, map
 	return content, rows, inputs
 }
 
+// compacted is the file that takes the place of those of a split.
+func compacted(s sink.Sink, p *Plan, split *Split) (map[int64][]byte, map[int64]int64, error) {
+	places := []string{""}
+	entries, err := s.List(RetiredDir)
+	if err != nil && !errors.Is(err, sink.ErrNotExist) {
+		return nil, nil, err
+	}
+	for _, e := range entries {
+		places = append(places, path.Join(RetiredDir, e.Name))
+	}
+	byKey := map[[2]int]string{}
+	for _, old := range split.Files {
+		var body []byte
+		for _, place := range places {
+			if body, err = s.ReadFile(path.Join(place, old.Path)); err == nil {
+				break
+			}
+		}
+		if err != nil {
+			return nil, nil, err
+		}
+		if sum(body) != old.SHA256 {
+			return nil, nil, fail(ExitConflict, "%s is not what was planned with", old.Path)
+		}
+		for line := range strings.Lines(string(body)) {
+			var partition, offset int
+			if _, err := fmt.Sscanf(line, "%d/%d", &partition, &offset); err == nil {
+				head, _, _ := strings.Cut(line, " profile")
+				byKey[[2]int{partition, offset}] = fmt.Sprintf("%s profile %d\n", head, p.Writer.Profile)
+			}
+		}
+	}
+	keys := slices.SortedFunc(maps.Keys(byKey), func(a, b [2]int) int { return slices.Compare(a[:], b[:]) })
+	var body []byte
+	for _, key := range keys {
+		body = append(body, byKey[key]...)
+	}
+	rows := int64(len(keys))
+	return map[int64][]byte{*split.Hour: fmt.Appendf(body, "ROWS %d", rows)}, map[int64]int64{*split.Hour: rows}, nil
+}
+
 // attempt carries a split out as a task does: a folder of its own, the files,
 // the result last.
 func (src *source) attempt(s sink.Sink, p *Plan, planID string, n int) (*Result, error) {
@@ -142,6 +183,13 @@ func (src *source) attempt(s sink.Sink, p *Plan, planID string, n int) (*Result,
 	}
 	names := split.StagePlan(planID)
 	content, rows, inputs := src.files(p, split, names)
+	folder := b.Path
+	if p.Kind == Compact {
+		if content, rows, err = compacted(s, p, split); err != nil {
+			return nil, err
+		}
+		inputs, folder = nil, func(int64) string { return path.Dir(split.Files[0].Path) }
+	}
 	r := &Result{V: 1, Plan: planID, Split: n, Attempt: name, Inputs: inputs}
 	hours := make([]int64, 0, len(content))
 	for hour := range content {
@@ -153,9 +201,9 @@ func (src *source) attempt(s sink.Sink, p *Plan, planID string, n int) (*Result,
 		file.Digest = sum([]byte(strings.ReplaceAll(string(content[hour]), fmt.Sprintf("profile %d", p.Writer.Profile), "")))
 		if hour >= 0 {
 			file.Hour = &hour
-			file.Path = FinalPath(b.Path(hour), names, p.Writer.Format, split)
+			file.Path = FinalPath(folder(hour), names, p.Writer.Format, split)
 		}
-		if len(split.Ranges) > 1 {
+		if len(split.Ranges) > 1 || hour < 0 {
 			file.Parts = split.Ranges
 		}
 		file.Stage = StagePath(dir, file.Path)

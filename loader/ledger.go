@@ -20,10 +20,11 @@ import (
 //	numbers have no holes, and each record holds the hash of the one before
 //	record N+1 says that N is published                                  (L2)
 //	covered offsets are disjoint between records, and add up             (L1)
+//	a record that loads offsets again retires exactly the files of them  (L8)
 //	a path is made visible once; a retired one never again               (L3)
 //	only visible files are retired or amended, an amended one keeps its rows (L7)
 //	an hour is sealed once; late rows are those of hours sealed at the base
-//	the schema only grows, but for a compact record
+//	the schema only grows; types get wider by a compact record of all files
 type Fold struct {
 	Head     int64  // number of the last record; -1 = none
 	HeadHash string // sha256 of the last record's bytes
@@ -294,13 +295,8 @@ func (f *Fold) Fate(planID string, p *Plan, replacedBy string) PlanState {
 // record has loaded offsets of its ranges, or retired files it would replace.
 // nil = all of it is still to do.
 func (f *Fold) Overlap(p *Plan) error {
-	if len(p.Retires) > 0 || p.Kind == Supersede {
-		for _, name := range p.Retires {
-			if f.Files[name] == nil {
-				return fmt.Errorf("%s is no longer visible", name)
-			}
-		}
-		return nil
+	if p.Kind == Supersede || p.Kind == Compact {
+		return f.overtaken(p)
 	}
 	for i := range p.Inputs {
 		in := &p.Inputs[i]
@@ -311,6 +307,31 @@ func (f *Fold) Overlap(p *Plan) error {
 		}
 	}
 	return nil
+}
+
+// overtaken explains why the files a plan replaces are not what they were.
+func (f *Fold) overtaken(p *Plan) error {
+	for _, name := range p.Retires {
+		if f.Files[name] == nil {
+			return fmt.Errorf("%s is no longer visible", name)
+		}
+	}
+	for i := range p.Splits {
+		for _, old := range p.Splits[i].Files {
+			if v := f.Files[old.Path]; v == nil || v.SHA256 != old.SHA256 {
+				return fmt.Errorf("%s holds other bytes than were planned with", old.Path)
+			}
+		}
+	}
+	if p.Kind == Compact {
+		return nil
+	}
+	loaded := map[PartitionKey]offsets.Set{}
+	for i := range p.Inputs {
+		in := &p.Inputs[i]
+		loaded[in.Key(p.Cluster)] = loaded[in.Key(p.Cluster)].Add(in.Range)
+	}
+	return f.wholeSplits(p.Retires, loaded)
 }
 
 // CheckStart tells whether a load may start at an offset of a partition: only

@@ -18,6 +18,7 @@ import (
 	"sawlog/broker/vfs"
 	"sawlog/loader/sink"
 	"sawlog/loader/sink/local"
+	"sawlog/offsets"
 )
 
 // The model: several processes act on one data set, and between any two calls
@@ -146,15 +147,15 @@ func (m *model) excused(kind string, err error) bool {
 	var missing *IncompleteError
 	gone := errors.Is(err, sink.ErrNotExist)
 	switch kind {
-	case "load", "supersede":
+	case "load", "supersede", "compact":
 		return (gone || errors.As(err, &missing)) && !errors.Is(err, errStillOpen)
 	default:
-		return gone && (kind == "rerun" || len(m.damaged) > 0)
+		return gone && (kind == "rerun" || kind == "amend" || len(m.damaged) > 0)
 	}
 }
 
 // load resumes an open plan, or plans what comes next of some partitions.
-func (m *model) load(ctx context.Context, l *Ledger, resume bool, spans []span, run string) error {
+func (m *model) load(ctx context.Context, l *Ledger, resume, old bool, spans []span, run string) error {
 	if err := l.Publish(ctx); err != nil {
 		return err
 	}
@@ -173,7 +174,9 @@ func (m *model) load(ctx context.Context, l *Ledger, resume bool, spans []span, 
 				spans[i].end += int64(at.Next())
 			}
 		}
-		p = fakePlan(l.fold, spans...)
+		if p = fakePlan(l.fold, spans...); old {
+			p.Writer.Profile = 1 // of an older binary
+		}
 	}
 	return m.commit(ctx, l, p, run)
 }
@@ -185,7 +188,8 @@ func (m *model) commit(ctx context.Context, l *Ledger, p *Plan, run string) erro
 	if err == nil && rec != nil {
 		m.acked[rec.Number] = rec.Nonce
 	}
-	if err != nil && ExitCode(err) == ExitFailed && !errors.Is(err, errKilled) {
+	hurt := p.Kind == Compact && len(m.damaged) > 0 // it reads files that may be gone
+	if err != nil && ExitCode(err) == ExitFailed && !errors.Is(err, errKilled) && !hurt {
 		s := local.New(m.mem.CrashClone(nil), "/root")
 		now, look := OpenLedger(ctx, s, "views", "views-hourly", m.config(s))
 		if look == nil && now.fold.Fate(PlanID(p), p, "") == PlanOpen {
@@ -195,7 +199,7 @@ func (m *model) commit(ctx context.Context, l *Ledger, p *Plan, run string) erro
 	return err
 }
 
-// supersede replaces all files of a record by others of the same ranges.
+// supersede loads again what a record loaded, in whole splits.
 func (m *model) supersede(ctx context.Context, l *Ledger, pick int, run string) error {
 	if err := l.Publish(ctx); err != nil {
 		return err
@@ -203,31 +207,77 @@ func (m *model) supersede(ctx context.Context, l *Ledger, pick int, run string) 
 	if l.fold.Head < 0 {
 		return nil
 	}
-	number := max(0, l.fold.Head-int64(pick)%3)
-	rec, _, err := readRecord(l.sink, number)
+	rec, _, err := readRecord(l.sink, max(0, l.fold.Head-int64(pick)%3))
 	if err != nil {
 		return err
 	}
-	visible := l.fold.VisibleOf(number)
-	if len(visible) == 0 || len(visible) != len(rec.Files) {
+	hull := map[PartitionKey]offsets.Range{}
+	for _, in := range rec.Inputs {
+		if !in.Empty() {
+			hull[in.key()] = in.Range
+		}
+	}
+	if len(hull) == 0 {
 		return nil
 	}
-	var spans []span
-	for _, in := range rec.Inputs {
-		spans = append(spans, span{in.Partition, int64(in.Start), int64(in.End)})
+	retires, err := (&planner{ledger: l, fold: l.fold, cluster: fakeCluster}).again(ctx, hull)
+	if err != nil {
+		return err
 	}
+	var spans []span
+	for key, r := range hull {
+		spans = append(spans, span{key.Partition, int64(r.Start), int64(r.End)})
+	}
+	slices.SortFunc(spans, func(a, b span) int { return int(a.partition - b.partition) })
 	p := fakePlan(l.fold, spans...)
-	p.Kind = Supersede
-	for _, v := range visible {
-		p.Retires = append(p.Retires, v.Path)
+	p.Kind, p.Retires = Supersede, retires
+	return m.commit(ctx, l, p, run)
+}
+
+// compact merges the small files of some hours.
+func (m *model) compact(ctx context.Context, l *Ledger, pick int, run string) error {
+	if err := l.Publish(ctx); err != nil || l.fold.Head < 0 {
+		return err
+	}
+	from := hourZero + int64(pick%3)*3600
+	d := &Driver{Sink: l.sink, Now: time.Now}
+	p, err := d.PlanRewrite(ctx, RewriteAsk{From: from, To: from + 2*3600, TargetBytes: 2000})
+	if err != nil || p == nil {
+		if ExitCode(err) == ExitNotFound {
+			err = nil
+		}
+		return err
 	}
 	return m.commit(ctx, l, p, run)
+}
+
+// drop takes an hour back, or what a record brought.
+func (m *model) drop(ctx context.Context, l *Ledger, pick int, run string) error {
+	ask := DropAsk{From: hourZero + int64(pick%6)*3600}
+	ask.To = ask.From + 3600
+	if pick%4 == 0 && l.fold.Head >= 0 {
+		ask = DropAsk{Of: strconv.FormatInt(l.fold.Head, 10)}
+	}
+	_, _, err := l.Drop(ctx, run, ask, CommitOptions{})
+	if ExitCode(err) == ExitNotFound {
+		return nil
+	}
+	return err
+}
+
+// amend makes the files of a record under the present writer profile.
+func (m *model) amend(ctx context.Context, l *Ledger, pick int, run string) error {
+	if l.fold.Head < 0 {
+		return nil
+	}
+	_, err := l.Amend(ctx, strconv.FormatInt(max(0, l.fold.Head-int64(pick)%4), 10), run, CommitOptions{})
+	return err
 }
 
 // another starts a process that does something at random.
 func (m *model) another(n int) {
 	run := fmt.Sprintf("run-%d-%d", m.seed, n)
-	switch k := m.rnd.IntN(20); {
+	switch k := m.rnd.IntN(26); {
 	case k < 8:
 		var spans []span
 		for p := range int32(3) {
@@ -239,7 +289,8 @@ func (m *model) another(n int) {
 			spans = []span{{0, 0, 10}}
 		}
 		resume := m.rnd.IntN(2) == 0
-		m.spawn("load "+run, func(ctx context.Context, l *Ledger) error { return m.load(ctx, l, resume, spans, run) })
+		old := m.rnd.IntN(3) == 0
+		m.spawn("load "+run, func(ctx context.Context, l *Ledger) error { return m.load(ctx, l, resume, old, spans, run) })
 	case k < 11:
 		m.spawn("publish", func(ctx context.Context, l *Ledger) error { return l.Publish(ctx) })
 	case k < 13:
@@ -256,6 +307,15 @@ func (m *model) another(n int) {
 			_, err = l.Abandon(ctx, open[0].ID, run, CommitOptions{})
 			return err
 		})
+	case k < 20:
+		pick := m.rnd.IntN(100)
+		m.spawn("compact "+run, func(ctx context.Context, l *Ledger) error { return m.compact(ctx, l, pick, run) })
+	case k < 21:
+		pick := m.rnd.IntN(100)
+		m.spawn("drop "+run, func(ctx context.Context, l *Ledger) error { return m.drop(ctx, l, pick, run) })
+	case k < 22:
+		pick := m.rnd.IntN(100)
+		m.spawn("amend "+run, func(ctx context.Context, l *Ledger) error { return m.amend(ctx, l, pick, run) })
 	default:
 		pick := m.rnd.IntN(100)
 		m.spawn("supersede "+run, func(ctx context.Context, l *Ledger) error { return m.supersede(ctx, l, pick, run) })
@@ -376,12 +436,17 @@ func (m *model) powerCut() {
 	m.check(m.plain(), false)
 }
 
-// damage removes one published file, as a person might.
+// damage removes one published file that was loaded from the log, as a person
+// might.
 func (m *model) damage() {
 	s := m.plain()
+	l, err := OpenLedger(m.t.Context(), s, "views", "views-hourly", m.config(s))
+	if err != nil {
+		m.t.Fatal(err)
+	}
 	var names []string
 	for name := range data(m.t, s) {
-		if _, ok := ParseFileName(path.Base(name)); ok {
+		if v := l.fold.Files[name]; v != nil && v.Hour != nil && l.fold.Records[v.Number].Kind != Compact {
 			names = append(names, name)
 		}
 	}
@@ -416,8 +481,9 @@ func (m *model) check(s sink.Sink, rest bool) {
 	files := data(m.t, s)
 	for name, v := range l.fold.Files {
 		body, there := files[name]
+		amending := v.Amended > 0 && v.Amended == l.fold.Head && !rest // the old bytes may be there still
 		switch {
-		case there && sum([]byte(body)) != v.SHA256:
+		case there && sum([]byte(body)) != v.SHA256 && !amending:
 			m.t.Fatalf("seed %d: %s holds other bytes", m.seed, name)
 		case !there && (v.Number < l.fold.Head || rest) && !m.damaged[name]:
 			m.t.Fatalf("seed %d: L2: record %d is not published, the head is %d: %s", m.seed, v.Number, l.fold.Head, name)
@@ -514,17 +580,16 @@ func (m *model) rest() {
 			held[where] = v.Path
 		}
 	}
-	for key, p := range l.fold.Partitions {
-		for o := int64(p.Start); o < int64(p.Next()); o++ {
-			where := fmt.Sprintf("%d/%d", key.Partition, o)
-			if (held[where] == "") != (o%10 == ctrlOffset) {
-				m.t.Fatalf("seed %d: offset %s is loaded and in file %q", m.seed, where, held[where])
-			}
-			delete(held, where)
+	want := m.due(l)
+	for where, name := range held {
+		if !want[where] {
+			m.t.Fatalf("seed %d: %s is in %s: nobody loaded it, or it was dropped", m.seed, where, name)
 		}
 	}
-	if len(held) > 0 {
-		m.t.Fatalf("seed %d: rows of offsets nobody loaded: %v", m.seed, held)
+	for where := range want {
+		if held[where] == "" {
+			m.t.Fatalf("seed %d: offset %s was loaded and is in no file", m.seed, where)
+		}
 	}
 	open, err := l.OpenPlans(m.t.Context())
 	if err != nil {
@@ -539,6 +604,45 @@ func (m *model) rest() {
 			m.t.Fatalf("seed %d: the sweep left %s", m.seed, name)
 		}
 	}
+}
+
+// due are the offsets whose rows, or bad records, a reader is to find: loaded
+// and not dropped since.
+func (m *model) due(l *Ledger) map[string]bool {
+	m.t.Helper()
+	want := map[string]bool{}
+	f := NewFold()
+	for f.Head < l.fold.Head {
+		rec, hash, err := readRecord(l.sink, f.Head+1)
+		if err != nil {
+			m.t.Fatal(err)
+		}
+		for _, name := range rec.Retires {
+			v := f.Files[name]
+			if rec.Kind != Drop || v == nil {
+				continue
+			}
+			for _, part := range f.extent(v) {
+				for o := int64(part.Start); o < int64(part.End); o++ {
+					bad := o%10 == badOffset
+					if v.Hour == nil && bad || v.Hour != nil && !bad && *v.Hour == hourZero+o/perHour*3600 {
+						delete(want, fmt.Sprintf("%d/%d", part.key.Partition, o))
+					}
+				}
+			}
+		}
+		for _, in := range rec.Inputs {
+			for o := int64(in.Start); o < int64(in.End); o++ {
+				if o%10 != ctrlOffset {
+					want[fmt.Sprintf("%d/%d", in.Partition, o)] = true
+				}
+			}
+		}
+		if err := f.Apply(rec, hash); err != nil {
+			m.t.Fatal(err)
+		}
+	}
+	return want
 }
 
 // TestModel plays interleavings; SAWLOG_TEST_SEEDS sets how many.
@@ -573,7 +677,7 @@ func TestModel(t *testing.T) {
 		}
 	}
 	t.Logf("what happened: %v", done)
-	for _, kind := range []string{"load", "supersede", "publish", "sweep", "rerun", "abandon", "killed", "conflict", "damaged"} {
+	for _, kind := range []string{"load", "supersede", "publish", "sweep", "rerun", "abandon", "compact", "drop", "amend", "killed", "conflict", "damaged"} {
 		if done[kind] == 0 {
 			t.Errorf("no %s in %d seeds: the model shows too little", kind, seeds)
 		}

@@ -61,6 +61,7 @@ type RemakeAsk struct {
 	PlanID  string
 	Plan    *Plan // its Writer.Profile is the one to use
 	Splits  []int
+	Number  int64  // record that committed the plan; -1 = none
 	Because string // for people
 }
 

@@ -13,7 +13,7 @@ type Plan struct {
 	V       int    `json:"v"`
 	Dataset string `json:"dataset"` // name of the data set
 	Job     string `json:"job"`
-	Kind    Kind   `json:"kind"`           // load, backfill, supersede
+	Kind    Kind   `json:"kind"`           // load, backfill, supersede, compact
 	Tick    string `json:"tick,omitempty"` // RFC 3339 time of the tick the plan is for
 	Now     int64  `json:"now"`            // milliseconds since the epoch, at planning
 	Base    int64  `json:"base"`           // ledger head at planning; -1 = empty ledger
@@ -34,7 +34,7 @@ type Plan struct {
 	MaxBad  MaxBad          `json:"max_bad"`
 	Gaps    string          `json:"accept_gap,omitempty"` // the reason a person gave; "" = a gap is an error
 	GapsBy  string          `json:"accept_gap_by,omitempty"`
-	Retires []string        `json:"retires,omitempty"` // final paths a supersede replaces
+	Retires []string        `json:"retires,omitempty"` // final paths a supersede or compact replaces
 }
 
 // PlanTopic is one topic of a plan.
@@ -66,6 +66,19 @@ type Split struct {
 	// the schema its stage was written with. Stage is that plan's id.
 	Schema *formats.Schema `json:"schema,omitempty"`
 	Stage  string          `json:"stage,omitempty"`
+	// Hour and Files are those of a compact plan: the files this split writes
+	// anew as one, in order of their ranges, all of one hour and folder.
+	Hour  *int64      `json:"hour,omitempty"`
+	Files []SplitFile `json:"files,omitempty"`
+}
+
+// SplitFile is a visible file that a compact plan writes anew.
+type SplitFile struct {
+	Path   string       `json:"path"`
+	SHA256 string       `json:"sha256"`
+	Bytes  int64        `json:"bytes"`
+	Rows   int64        `json:"rows"`
+	Parts  []SplitRange `json:"parts"` // its rows lie in them
 }
 
 // SplitRange is one range of a split.

@@ -251,6 +251,9 @@ func checkContent(p *Plan, stagePlan string, s *Split, b *bucketer, r *Result) e
 		}
 		return nil
 	}
+	if p.Kind == Compact {
+		return checkCompacted(p, stagePlan, s, r)
+	}
 	if len(r.Inputs) != len(s.Ranges) {
 		return fmt.Errorf("counts %d ranges, the split has %d", len(r.Inputs), len(s.Ranges))
 	}

@@ -85,6 +85,9 @@ func (l *Ledger) publish(ctx context.Context) error {
 	if err := l.retire(rec); err != nil {
 		return err
 	}
+	if err := l.dropOldAttempts(rec); err != nil {
+		return err
+	}
 	folders := map[string]bool{}
 	var lost []*File
 	for i := range rec.Files {
@@ -92,7 +95,7 @@ func (l *Ledger) publish(ctx context.Context) error {
 			return err
 		}
 		file := &rec.Files[i]
-		placed, err := l.place(rec, file)
+		placed, err := l.place(ctx, rec, file)
 		if err != nil {
 			return err
 		}
@@ -123,10 +126,10 @@ func (l *Ledger) publish(ctx context.Context) error {
 }
 
 // place moves one staged file to its final path; false = neither is there.
-func (l *Ledger) place(rec *Record, file *File) (placed bool, err error) {
+func (l *Ledger) place(ctx context.Context, rec *Record, file *File) (placed bool, err error) {
 	switch _, err := l.sink.Stat(file.Path); {
 	case err == nil:
-		return l.settlePlace(rec, file)
+		return l.settlePlace(ctx, rec, file)
 	case !errors.Is(err, sink.ErrNotExist):
 		return false, sinkError("publish "+file.Path, err)
 	}
@@ -142,7 +145,7 @@ func (l *Ledger) place(rec *Record, file *File) (placed bool, err error) {
 	// Another publisher may have moved it between the two calls.
 	switch _, err := l.sink.Stat(file.Path); {
 	case err == nil:
-		return l.settlePlace(rec, file)
+		return l.settlePlace(ctx, rec, file)
 	case errors.Is(err, sink.ErrNotExist):
 		return false, nil
 	default:
@@ -153,7 +156,7 @@ func (l *Ledger) place(rec *Record, file *File) (placed bool, err error) {
 // settlePlace deals with a final path that is taken: by the right bytes, which
 // is done; by the bytes an amend record replaces; or by something else, which
 // nobody but a rerun may touch.
-func (l *Ledger) settlePlace(rec *Record, file *File) (bool, error) {
+func (l *Ledger) settlePlace(ctx context.Context, rec *Record, file *File) (bool, error) {
 	problem, err := l.checkFile(file.Path, file)
 	if errors.Is(err, sink.ErrNotExist) {
 		return false, nil // a later record has retired it since
@@ -173,6 +176,10 @@ func (l *Ledger) settlePlace(rec *Record, file *File) (bool, error) {
 		default:
 			return false, sinkError("publish "+file.Path, err)
 		}
+	}
+	// A record that amends the file may have come: then it is its turn.
+	if moved, err := l.refresh(ctx); moved || err != nil {
+		return moved, err
 	}
 	e := fail(ExitMismatch, "%s: the final path is taken by other bytes than record %d committed: it %s", file.Path, rec.Number, problem)
 	return false, e.hint("see what put the file there and move it away, or let `sawlog rerun %s` replace exactly this path", rec.Run)
@@ -209,6 +216,34 @@ func (l *Ledger) retire(rec *Record) error {
 		}
 	}
 	return l.syncPresent(slices.Sorted(maps.Keys(folders)))
+}
+
+// dropOldAttempts deletes, before an amend record's files come over the old ones,
+// all other attempts of their splits: a publisher or rerun that stands still
+// would bring the old bytes back.
+func (l *Ledger) dropOldAttempts(rec *Record) error {
+	if rec.Kind != Amend {
+		return nil
+	}
+	own, stages := map[string]bool{}, map[string]bool{}
+	for i := range rec.Files {
+		own[path.Dir(rec.Files[i].Stage)] = true
+		stages[path.Dir(path.Dir(rec.Files[i].Stage))] = true
+	}
+	for _, dir := range slices.Sorted(maps.Keys(stages)) {
+		attempts, err := l.listNames(dir)
+		if err != nil {
+			return err
+		}
+		for _, name := range attempts {
+			if attempt := path.Join(dir, name); !own[attempt] {
+				if err := l.sink.RemoveAll(attempt); err != nil {
+					return sinkError("amend", err)
+				}
+			}
+		}
+	}
+	return nil
 }
 
 // dropRetiredStages deletes the stage folders of the splits whose files a
@@ -254,6 +289,10 @@ func (l *Ledger) remakeLost(ctx context.Context, rec *Record, lost []*File) (ove
 			return false, e.hint("restore the file from a copy of the data set")
 		}
 		if err := l.sink.Rename(made.Stage, file.Path); err != nil {
+			// A record that amends or retires the file takes the attempt away.
+			if moved, look := l.refresh(ctx); look == nil && moved && errors.Is(err, sink.ErrNotExist) {
+				return true, nil
+			}
 			return false, sinkError("publish "+file.Path, err)
 		}
 	}
@@ -294,7 +333,11 @@ func (l *Ledger) remake(ctx context.Context, planID string, profile int, splits 
 		return nil, fail(ExitMismatch, "splits %v of plan %s must be made again (%s), and there is nothing here to do it", splits, planID, because)
 	}
 	l.c.Logger.Info("splits are made again", "plan", planID, "splits", splits, "because", because)
-	results, err := l.c.Remake(ctx, RemakeAsk{PlanID: planID, Plan: p, Splits: splits, Because: because})
+	ask := RemakeAsk{PlanID: planID, Plan: p, Splits: splits, Number: -1, Because: because}
+	if mark, named := l.fold.Plans[planID]; named {
+		ask.Number = mark.Number
+	}
+	results, err := l.c.Remake(ctx, ask)
 	if err != nil {
 		return nil, err
 	}

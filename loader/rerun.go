@@ -68,8 +68,8 @@ func (l *Ledger) Rerun(ctx context.Context, what string) (*RerunReport, error) {
 	if err := l.Publish(ctx); err != nil && (ExitCode(err) != ExitMismatch || isRecordError(err)) {
 		return nil, err // a final path that holds other bytes is what a rerun mends
 	}
-	if rec.Kind == Compact || len(rec.Files) == 0 {
-		return nil, fail(ExitConflict, "record %d (%s) loaded nothing from the log: there is nothing to run again", rec.Number, rec.Kind)
+	if len(rec.Files) == 0 {
+		return nil, fail(ExitConflict, "record %d (%s) made no file: there is nothing to run again", rec.Number, rec.Kind)
 	}
 	report := &RerunReport{Run: rec.Run, Plan: rec.Plan, Number: rec.Number, Files: []RerunFile{}}
 	splits, profile, err := l.rerunSplits(rec)
@@ -241,11 +241,7 @@ func (l *Ledger) dropAttempts(results []*Result) {
 // Ledger opens the ledger of the driver's data set; names may be empty to take
 // those of the ledger.
 func (d *Driver) Ledger(ctx context.Context, dataset, job string) (*Ledger, error) {
-	c := LedgerConfig{Logger: d.Logger, Now: d.Now}
-	if d.Engine != nil {
-		c.Remake = d.remake
-	}
-	return OpenLedger(ctx, d.Sink, dataset, job, c)
+	return OpenLedger(ctx, d.Sink, dataset, job, LedgerConfig{Logger: d.Logger, Now: d.Now, Remake: d.remake})
 }
 
 // Rerun carries out a committed run of the data set again.
@@ -268,6 +264,12 @@ func (d *Driver) Verify(ctx context.Context, what string) (*VerifyReport, error)
 
 // remake has the engine make splits of a committed plan again.
 func (d *Driver) remake(ctx context.Context, ask RemakeAsk) ([]*Result, error) {
+	if ask.Plan.Kind == Compact {
+		return d.rewrite(ctx, ask)
+	}
+	if d.Engine == nil {
+		return nil, fail(ExitMismatch, "splits %v of plan %s must be made again (%s), and there is nothing here to read the log", ask.Splits, ask.PlanID, ask.Because)
+	}
 	l := &Ledger{sink: d.Sink}
 	var mu sync.Mutex
 	ended := map[int]string{} // split → attempt

@@ -205,6 +205,31 @@ func TestRerunOvertaken(t *testing.T) {
 	sound(t, src.open(t, mem))
 }
 
+// TestRerunOvertakenByAmend has a record amend the file between the last look of
+// a rerun and its rename: the old bytes must not come back.
+func TestRerunOvertakenByAmend(t *testing.T) {
+	mem := memSink()
+	src := &source{}
+	l := src.open(t, mem)
+	old := fakePlan(l.Fold(), span{0, 0, 50})
+	old.Writer.Profile = 1
+	rec := src.mustRun(t, l, old, "run-1")
+	lost := rec.Files[0].Path
+	if err := mem.Remove(lost); err != nil {
+		t.Fatal(err)
+	}
+	s := &meddler{Sink: mem, before: lost, act: func() {
+		if _, err := src.open(t, mem).Amend(t.Context(), "run-1", "amend", CommitOptions{}); err != nil {
+			t.Error(err)
+		}
+	}}
+	_, err := src.open(t, s).Rerun(t.Context(), "run-1")
+	if !errors.Is(err, sink.ErrNotExist) {
+		t.Errorf("error %v, want that %s could not be put back", err, lost)
+	}
+	sound(t, src.open(t, mem))
+}
+
 // TestRerunAfterRetire has the record come while the rerun works: it is seen,
 // and nothing is put back.
 func TestRerunAfterRetire(t *testing.T) {

@@ -84,11 +84,8 @@ func (f *Fold) checkLoad(rec *Record, broken breaker) error {
 // checkNew holds the plan, counts, files and schema of a record that brings
 // rows against the fold.
 func (f *Fold) checkNew(rec *Record, broken breaker) error {
-	if !planPattern.MatchString(rec.Plan) {
-		return broken("form", "plan id %q", rec.Plan)
-	}
-	if mark, named := f.Plans[rec.Plan]; named {
-		return broken("L1", "plan %s was %s by record %d", rec.Plan, mark.State, mark.Number)
+	if err := f.checkPlan(rec, broken); err != nil {
+		return err
 	}
 	if rec.Schema == nil {
 		return broken("schema", "has none")
@@ -125,6 +122,17 @@ func (f *Fold) checkNew(rec *Record, broken breaker) error {
 	return nil
 }
 
+// checkPlan wants a record to name a plan that no record names yet.
+func (f *Fold) checkPlan(rec *Record, broken breaker) error {
+	if !planPattern.MatchString(rec.Plan) {
+		return broken("form", "plan id %q", rec.Plan)
+	}
+	if mark, named := f.Plans[rec.Plan]; named {
+		return broken("L1", "plan %s was %s by record %d", rec.Plan, mark.State, mark.Number)
+	}
+	return nil
+}
+
 // negative tells of a count below zero.
 func (in *Input) negative() bool {
 	return min(in.Data, in.Skipped, in.Quarantined, in.Control, in.Aborted, in.Compacted, in.Gap) < 0
@@ -152,15 +160,43 @@ func (f *Fold) checkFiles(rec *Record, broken breaker) (rows, badRows int64, err
 			continue
 		}
 		rows += file.Rows
-		late := int64(0)
-		if f.SealedBy(*file.Hour, rec.Base) {
-			late = file.Rows
-		}
-		if (rec.Kind == Load || rec.Kind == Backfill) && file.Late != late {
+	}
+	for i, late := range f.lateRows(rec) {
+		if file := &rec.Files[i]; (rec.Kind == Load || rec.Kind == Backfill) && file.Late != late {
 			return 0, 0, broken("count", "%s: %d late rows, want %d", file.Path, file.Late, late)
 		}
 	}
 	return rows, badRows, nil
+}
+
+// lateRows tells how many rows of each file of a record came after its hour was
+// sealed. Rows that take the place of retired ones are as late as those were;
+// what an hour that was sealed at the base gets beside them is late. The files
+// of an hour share the late rows in their order.
+func (f *Fold) lateRows(rec *Record) []int64 {
+	late := make([]int64, len(rec.Files))
+	left := map[int64]int64{} // by hour
+	for _, name := range rec.Retires {
+		if v := f.Files[name]; v != nil && v.Hour != nil {
+			left[*v.Hour] += v.Late
+			if f.SealedBy(*v.Hour, rec.Base) {
+				left[*v.Hour] -= v.Rows
+			}
+		}
+	}
+	for i := range rec.Files {
+		if file := &rec.Files[i]; file.Hour != nil && f.SealedBy(*file.Hour, rec.Base) {
+			left[*file.Hour] += file.Rows
+		}
+	}
+	for i := range rec.Files {
+		file := &rec.Files[i]
+		if file.Hour != nil {
+			late[i] = max(0, min(left[*file.Hour], file.Rows))
+			left[*file.Hour] -= late[i]
+		}
+	}
+	return late
 }
 
 // form checks what a file's entry says by itself.
@@ -184,9 +220,10 @@ func (file *File) form() error {
 	return nil
 }
 
-// checkRetires tells the rows of the files a record retires.
+// checkRetires tells the rows of the files a record retires. A supersede of
+// offsets whose files were all dropped retires nothing.
 func (f *Fold) checkRetires(rec *Record, broken breaker) (rows int64, err error) {
-	if len(rec.Retires) == 0 {
+	if len(rec.Retires) == 0 && rec.Kind != Supersede {
 		return 0, broken("L4", "a %s retires something", rec.Kind)
 	}
 	seen := map[string]bool{}
@@ -207,21 +244,26 @@ func (f *Fold) checkSupersede(rec *Record, broken breaker) error {
 	if _, err := f.checkRetires(rec, broken); err != nil {
 		return err
 	}
-	if err := f.wholeSplits(rec.Retires); err != nil {
-		return broken("L8", "%w", err)
+	if len(rec.Inputs) == 0 {
+		return broken("count", "a supersede without inputs")
 	}
+	loaded := map[PartitionKey]offsets.Set{}
 	for i := range rec.Inputs {
 		in := &rec.Inputs[i]
 		if p := f.Partitions[in.key()]; p == nil || !p.Covered.Covers(in.Range) {
 			return broken("L8", "%s/%d: offsets of %s were not loaded before", in.Topic, in.Partition, in.Range)
 		}
+		loaded[in.key()] = loaded[in.key()].Add(in.Range)
+	}
+	if err := f.wholeSplits(rec.Retires, loaded); err != nil {
+		return broken("L8", "%w", err)
 	}
 	return f.checkNew(rec, broken)
 }
 
-// wholeSplits wants that retired files are all files of their splits: rows of a
-// split would be doubled or lost otherwise.
-func (f *Fold) wholeSplits(retires []string) error {
+// wholeSplits wants a record that loads offsets again to retire whole splits,
+// and exactly those of these offsets: rows would be doubled or lost otherwise.
+func (f *Fold) wholeSplits(retires []string, loaded map[PartitionKey]offsets.Set) error {
 	type split struct {
 		plan string
 		n    int
@@ -233,26 +275,78 @@ func (f *Fold) wholeSplits(retires []string) error {
 		splits[split{v.Plan, v.Split}] = true
 	}
 	for name, v := range f.Files {
-		if splits[split{v.Plan, v.Split}] && !retired[name] {
+		if !retired[name] && splits[split{v.Plan, v.Split}] {
 			return fmt.Errorf("retires a part of split %d of plan %s: %s stays", v.Split, v.Plan, name)
+		}
+		for _, part := range f.extent(v) {
+			switch again := loaded[part.key]; {
+			case retired[name] && !again.Covers(part.Range):
+				return fmt.Errorf("retires %s, which has offsets %s of partition %d, and loads %v of them again", name, part.Range, part.key.Partition, again)
+			case !retired[name] && again.Overlaps(part.Range):
+				return fmt.Errorf("loads offsets again that %s holds, which stays: %s of partition %d", name, part.Range, part.key.Partition)
+			}
 		}
 	}
 	return nil
 }
 
 func (f *Fold) checkCompact(rec *Record, broken breaker) error {
-	retired, err := f.checkRetires(rec, broken)
-	if err != nil {
+	if _, err := f.checkRetires(rec, broken); err != nil {
 		return err
 	}
-	if len(rec.Inputs) > 0 {
-		return broken("count", "a compact record reads no log")
+	if len(rec.Inputs) > 0 || len(rec.Sealed) > 0 {
+		return broken("count", "a compact record reads no log and seals nothing")
 	}
-	rows, _, err := f.checkFiles(rec, broken)
-	if err == nil && rows != retired {
-		err = broken("count", "its files hold %d rows, those it retires %d", rows, retired)
+	if err := f.checkPlan(rec, broken); err != nil {
+		return err
 	}
-	return err
+	if rec.Schema != nil {
+		wider, err := widens(f.Schema, rec.Schema)
+		if err == nil && wider {
+			err = f.keepsNone(rec.Retires)
+		}
+		if err != nil {
+			return broken("schema", "%w", err)
+		}
+	}
+	if _, _, err := f.checkFiles(rec, broken); err != nil {
+		return err
+	}
+	rows := map[int64]int64{} // by hour: those that go, less those that come
+	for _, name := range rec.Retires {
+		v := f.Files[name]
+		if v.Hour == nil {
+			return broken("count", "a compact record leaves quarantine files alone: %s", name)
+		}
+		rows[*v.Hour] += v.Rows
+	}
+	for i := range rec.Files {
+		if hour := rec.Files[i].Hour; hour != nil {
+			rows[*hour] -= rec.Files[i].Rows
+		} else {
+			return broken("count", "a compact record makes no quarantine file: %s", rec.Files[i].Path)
+		}
+	}
+	for hour, n := range rows {
+		if n != 0 {
+			return broken("count", "hour %s loses %d rows", HourText(hour), n)
+		}
+	}
+	return nil
+}
+
+// keepsNone wants every data file to be among those retired.
+func (f *Fold) keepsNone(retires []string) error {
+	retired := map[string]bool{}
+	for _, name := range retires {
+		retired[name] = true
+	}
+	for name, v := range f.Files {
+		if v.Hour != nil && !retired[name] {
+			return fmt.Errorf("columns get wider types, and %s keeps the old ones", name)
+		}
+	}
+	return nil
 }
 
 func (f *Fold) checkDrop(rec *Record, broken breaker) error {

@@ -226,9 +226,13 @@ func TestFate(t *testing.T) {
 		t.Errorf("a plan of loaded offsets is %s", s)
 	}
 	again := fakePlan(f, span{0, 0, 10})
-	again.Kind, again.Retires = Supersede, []string{"h0/a.parquet"}
+	again.Kind, again.Retires = Supersede, []string{"h0/a.parquet", "h1/a.parquet", QuarantinePath(planA, 0)}
 	if s := f.Fate(id, again, ""); s != PlanOpen {
 		t.Errorf("a superseding plan is %s", s)
+	}
+	again.Retires = again.Retires[1:]
+	if s := f.Fate(id, again, ""); s != PlanDead {
+		t.Errorf("a plan that retires a part of a split is %s", s)
 	}
 	again.Retires = []string{"h0/z.parquet"}
 	if s := f.Fate(id, again, ""); s != PlanDead {

@@ -102,7 +102,9 @@ func (r *run) carryOut(ctx context.Context) (*Record, error) {
 		return rec, err
 	}
 	r.d.event(Event{Run: r.ask.Run, Kind: "publish", Text: fmt.Sprintf("record %d", rec.Number)})
-	r.mirror(ctx)
+	if r.plan.Kind != Compact { // which reads no log
+		r.mirror(ctx)
+	}
 	r.sweep(ctx, rec)
 	return rec, nil
 }
@@ -224,6 +226,10 @@ func (r *run) missing() []int {
 // engine carries out splits. One carried over from an earlier revision is
 // staged where that revision staged it.
 func (r *run) engine(ctx context.Context, splits []int) error {
+	if r.plan.Kind == Compact {
+		_, err := r.d.rewrite(ctx, RemakeAsk{PlanID: r.planID, Plan: r.plan, Splits: splits, Number: -1})
+		return err
+	}
 	byStage := map[string][]int{}
 	var order []string
 	for _, i := range splits {

@@ -1,0 +1,297 @@
+package loader
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path"
+	"strings"
+	"time"
+
+	"sawlog/formats/parquet"
+	"sawlog/loader/sink"
+)
+
+// rewrite carries out splits of a compact plan: each reads files that are there
+// and writes their rows as one file, in (topic, partition, offset) order. It is
+// done in this process and asks no broker. Once the plan is committed the old
+// files are among the retired ones, so lost files can be made again from there.
+func (d *Driver) rewrite(ctx context.Context, ask RemakeAsk) ([]*Result, error) {
+	var results []*Result
+	for _, n := range ask.Splits {
+		if err := d.Sink.MkdirAll(StageDir(ask.PlanID, n)); err != nil {
+			return nil, sinkError("stage of plan "+ask.PlanID, err)
+		}
+		r, err := d.rewriteSplit(ctx, ask, n)
+		if err != nil {
+			return nil, coded(err, ExitFailed)
+		}
+		d.event(Event{Kind: "attempt", Task: &TaskProgress{Split: n, Attempt: r.Attempt, Phase: "done", Rows: r.Files[0].Rows, Files: 1}})
+		results = append(results, r)
+	}
+	return results, nil
+}
+
+func (d *Driver) rewriteSplit(ctx context.Context, ask RemakeAsk, n int) (_ *Result, err error) {
+	s := &ask.Plan.Splits[n]
+	t := &task{
+		taskConfig: taskConfig{sink: d.Sink, logger: d.Logger, plan: ask.Plan, planID: ask.PlanID, index: n, attempt: NewAttempt()},
+		split:      s, schema: ask.Plan.Schema, names: ask.PlanID, buckets: folderOf(s),
+	}
+	t.dir = AttemptDir(ask.PlanID, n, t.attempt)
+	if err := d.Sink.Mkdir(t.dir); err != nil {
+		return nil, sinkError("attempt folder", err)
+	}
+	if t.spool, err = os.MkdirTemp("", "sawlog-rewrite-*"); err != nil {
+		return nil, fmt.Errorf("spool: %w", err)
+	}
+	defer func() {
+		if rm := os.RemoveAll(t.spool); err == nil && rm != nil {
+			err = fmt.Errorf("spool: %w", rm)
+		}
+	}()
+	m := &merge{t: t, number: ask.Number}
+	defer m.close()
+	file, err := m.run(ctx)
+	if err != nil {
+		return nil, err
+	}
+	res := &Result{V: 1, Plan: ask.PlanID, Split: n, Attempt: t.attempt, Inputs: []Input{}, Files: []File{file}}
+	return res, t.report(res)
+}
+
+// folderOf puts every row into the folder of the split's files.
+func folderOf(s *Split) *bucketer {
+	folder := strings.ReplaceAll(path.Dir(s.Files[0].Path), "%", "%%")
+	return &bucketer{day: true, zone: time.UTC, path: folder, from: 1, to: 0}
+}
+
+// merge writes the rows of the old files of one split as one new file.
+type merge struct {
+	t      *task
+	number int64 // record that retired the old files; -1 = none
+	old    []*oldFile
+	topics bool // rows differ in their topic
+}
+
+// oldFile is a file that is read, and where its next row stands.
+type oldFile struct {
+	SplitFile
+	file sink.File
+	scan *parquet.Scan
+	at   rowKey
+	left int64 // rows
+}
+
+type rowKey struct {
+	topic     string
+	partition int32
+	offset    int64
+}
+
+func (k rowKey) before(other rowKey) bool {
+	if k.topic != other.topic {
+		return k.topic < other.topic
+	}
+	if k.partition != other.partition {
+		return k.partition < other.partition
+	}
+	return k.offset < other.offset
+}
+
+func (m *merge) run(ctx context.Context) (File, error) {
+	s := m.t.split
+	for i := range s.Files {
+		old, err := m.openOld(&s.Files[i])
+		if err != nil {
+			return File{}, err
+		}
+		m.old = append(m.old, old)
+	}
+	f := m.t.newFile(m.t.schema, *s.Hour)
+	defer f.drop()
+	var err error
+	if inTurn(s.Files) {
+		err = m.oneByOne(ctx, f)
+	} else {
+		m.topics = severalTopics(s.Ranges)
+		err = m.byKey(ctx, f)
+	}
+	if err != nil {
+		return File{}, err
+	}
+	made, err := f.finish()
+	made.Parts = s.Ranges
+	return made, err
+}
+
+// openOld opens a file and wants it to be what the plan says.
+func (m *merge) openOld(want *SplitFile) (*oldFile, error) {
+	file, err := m.find(want.Path)
+	if err != nil {
+		e := &Error{Code: ExitMismatch, Msg: "rewrite of " + want.Path, Err: err}
+		return nil, e.hint("`sawlog rerun` brings lost files back; then rewrite again")
+	}
+	old := &oldFile{SplitFile: *want, file: file, left: want.Rows}
+	h := sha256.New()
+	if _, err = io.Copy(h, io.NewSectionReader(file, 0, file.Size())); err == nil {
+		if have := hex.EncodeToString(h.Sum(nil)); have != want.SHA256 {
+			e := fail(ExitMismatch, "rewrite of %s: it has sha256 %s, the ledger says %s", want.Path, have, want.SHA256)
+			err = e.hint("`sawlog rerun` brings the file's bytes back; then rewrite again")
+		}
+	}
+	if err == nil {
+		var r *parquet.Reader
+		if r, err = parquet.Open(file, file.Size()); err == nil {
+			old.scan, err = r.Scan(m.t.schema)
+		}
+	}
+	if err != nil {
+		_ = file.Close() // only read
+		return nil, rewriteError(want.Path, err)
+	}
+	return old, nil
+}
+
+// find opens a file where it is visible, or where its retirement put it.
+func (m *merge) find(name string) (sink.File, error) {
+	if m.number < 0 {
+		return m.t.sink.Open(name)
+	}
+	file, err := m.t.sink.Open(RetiredPath(m.number, name))
+	if errors.Is(err, sink.ErrNotExist) {
+		return m.t.sink.Open(name)
+	}
+	return file, err
+}
+
+// oneByOne writes files whose ranges follow each other.
+func (m *merge) oneByOne(ctx context.Context, f *dataFile) error {
+	for _, old := range m.old {
+		for old.left > 0 {
+			if err := m.take(ctx, old, f); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// byKey writes the rows of all files in order of their keys.
+func (m *merge) byKey(ctx context.Context, f *dataFile) error {
+	for _, old := range m.old {
+		if err := m.look(old); err != nil {
+			return err
+		}
+	}
+	for {
+		var next *oldFile
+		for _, old := range m.old {
+			if old.left > 0 && (next == nil || old.at.before(next.at)) {
+				next = old
+			}
+		}
+		if next == nil {
+			return nil
+		}
+		if err := m.take(ctx, next, f); err != nil {
+			return err
+		}
+		if err := m.look(next); err != nil {
+			return err
+		}
+	}
+}
+
+// take writes the next row of a file.
+func (m *merge) take(ctx context.Context, old *oldFile, f *dataFile) error {
+	if err := old.scan.Next(f.cols); err != nil {
+		return rewriteError(old.Path, err)
+	}
+	old.left--
+	if old.left%8192 == 0 {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+	}
+	return f.cut()
+}
+
+// look reads where the next row of a file stands.
+func (m *merge) look(old *oldFile) error {
+	if old.left == 0 {
+		return nil
+	}
+	before := old.at
+	partition, err := old.scan.Head("_partition")
+	if err != nil || len(partition) != 4 {
+		return rewriteError(old.Path, errors.Join(err, errNoKey))
+	}
+	offset, err := old.scan.Head("_offset")
+	if err != nil || len(offset) != 8 {
+		return rewriteError(old.Path, errors.Join(err, errNoKey))
+	}
+	old.at.partition = int32(binary.LittleEndian.Uint32(partition))
+	old.at.offset = int64(binary.LittleEndian.Uint64(offset))
+	if m.topics {
+		topic, err := old.scan.Head("_topic")
+		if err != nil {
+			return rewriteError(old.Path, errors.Join(err, errNoKey))
+		}
+		old.at.topic = string(topic)
+	}
+	if old.left < old.Rows && !before.before(old.at) {
+		return rewriteError(old.Path, fmt.Errorf("its rows are not in order: %v after %v", old.at, before))
+	}
+	return nil
+}
+
+var errNoKey = errors.New("no column tells where a row stood in the log")
+
+func rewriteError(name string, err error) error {
+	var stored *sink.Error
+	if errors.As(err, &stored) {
+		return sinkError("rewrite of "+name, err)
+	}
+	e := &Error{Code: ExitConflict, Msg: "rewrite of " + name, Err: err}
+	if have := (*Error)(nil); errors.As(err, &have) {
+		e.Code, e.Hint = have.Code, have.Hint
+	}
+	return e
+}
+
+func (m *merge) close() {
+	for _, old := range m.old {
+		_ = old.file.Close() // only read
+	}
+}
+
+// checkCompacted holds the result of a split of a compact plan against it.
+func checkCompacted(p *Plan, stagePlan string, s *Split, r *Result) error {
+	var rows int64
+	for i := range s.Files {
+		rows += s.Files[i].Rows
+	}
+	if len(r.Inputs) != 0 || len(r.Files) != 1 {
+		return fmt.Errorf("counts %d ranges and %d files, want none and 1", len(r.Inputs), len(r.Files))
+	}
+	file := &r.Files[0]
+	want := FinalPath(path.Dir(s.Files[0].Path), stagePlan, p.Writer.Format, s)
+	switch err := file.form(); {
+	case err != nil:
+		return err
+	case file.Path != want:
+		return fmt.Errorf("file %s: want %s", file.Path, want)
+	case file.Hour == nil || *file.Hour != *s.Hour || file.Rows != rows:
+		return fmt.Errorf("file %s has %d rows, want %d of hour %s", file.Path, file.Rows, rows, HourText(*s.Hour))
+	}
+	if dir := AttemptDir(r.Plan, r.Split, r.Attempt); path.Dir(file.Stage) != dir || !strings.HasSuffix(file.Stage, StageSuffix) {
+		return fmt.Errorf("file %s is staged at %s, want %s/….part", file.Path, file.Stage, dir)
+	}
+	return nil
+}
