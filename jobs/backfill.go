@@ -9,7 +9,7 @@ import (
 type Backfill struct {
 	Job       string
 	From, To  time.Time
-	Only      string // missing | failed
+	Only      string // missing | failed | all
 	By        string
 	AcceptGap string
 	DryRun    bool
@@ -17,11 +17,12 @@ type Backfill struct {
 
 // BackfillTick is one tick of a backfill's preview and its fate.
 type BackfillTick struct {
-	Tick    time.Time `json:"tick"`
+	Tick    time.Time `json:"tick,omitzero"`
+	Record  *int64    `json:"record,omitempty"` // with all: the ledger record that is replaced
 	Dataset string    `json:"dataset"`
 	State   string    `json:"state"` // what it was: missing, or the status of its last run
 	Run     string    `json:"run,omitempty"`
-	Action  string    `json:"action"` // run | retry | none
+	Action  string    `json:"action"` // run | retry | supersede | none
 }
 
 // Backfilled is what a backfill makes, or would make.
@@ -41,15 +42,15 @@ const (
 
 // Backfill carries out the missing or the failed ticks of a window. Missing
 // ticks get a run of their own, bounded by the tick; failed ones are retried.
+// With all, the commits that brought rows into the hours of the window are
+// replaced, each by a run of its own.
 func (s *Scheduler) Backfill(ctx context.Context, b Backfill) (*Backfilled, error) {
 	switch b.Only {
 	case "":
 		b.Only = OnlyMissing
-	case OnlyMissing, OnlyFailed:
-	case OnlyAll:
-		return nil, refuse(ErrInvalid, "backfill --only all "+notYet+": want missing or failed; rerun checks what is committed")
+	case OnlyMissing, OnlyFailed, OnlyAll:
 	default:
-		return nil, refuse(ErrInvalid, "only %q is not allowed: want missing or failed", b.Only)
+		return nil, refuse(ErrInvalid, "only %q is not allowed: want missing, failed or all", b.Only)
 	}
 	sets, err := s.Sets(ctx, b.Job)
 	if err != nil {
@@ -64,11 +65,18 @@ func (s *Scheduler) Backfill(ctx context.Context, b Backfill) (*Backfilled, erro
 	if j.spec == nil {
 		return nil, refuse(ErrInvalid, "job %s no longer reads: %v", b.Job, j.broken)
 	}
+	out := &Backfilled{Job: b.Job, DryRun: b.DryRun, Ticks: []BackfillTick{}}
+	if b.Only == OnlyAll {
+		if err := checkWindow(b.From, b.To); err != nil {
+			return nil, err
+		}
+		defer s.kick()
+		return out, s.backfillAll(ctx, j, b, sets, out)
+	}
 	ticks, err := window(j.spec, b.From, b.To, s.now())
 	if err != nil {
 		return nil, err
 	}
-	out := &Backfilled{Job: b.Job, DryRun: b.DryRun, Ticks: []BackfillTick{}}
 	for _, tick := range ticks {
 		for _, set := range sets {
 			line, err := s.backfillTick(ctx, j, b, tick, set)

@@ -285,8 +285,8 @@ func window(spec *Spec, from, to, now time.Time) ([]time.Time, error) {
 	if spec.Schedule == nil {
 		return nil, refuse(ErrInvalid, "job %s has no schedule, so no ticks: run it without a window", spec.Name)
 	}
-	if !from.Before(to) {
-		return nil, refuse(ErrInvalid, "the window %s..%s is empty", from.Format(time.RFC3339), to.Format(time.RFC3339))
+	if err := checkWindow(from, to); err != nil {
+		return nil, err
 	}
 	ticks := spec.Schedule.Ticks(from, to, windowLimit+1)
 	ticks = slices.DeleteFunc(ticks, func(t time.Time) bool { return t.After(now) })

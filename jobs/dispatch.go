@@ -157,7 +157,7 @@ func (w *work) carryOut(ctx context.Context) (*loader.Outcome, error) {
 	}
 	w.enter("plan")
 	planned, err := runner.Plan(ctx, w.spec, w.set, Ask{
-		Run: r.Run, Kind: kindOf(r), Tick: r.Tick, UpTo: r.UpTo, AcceptGap: r.AcceptGap, By: r.By,
+		Run: r.Run, Kind: kindOf(r), Tick: r.Tick, UpTo: r.UpTo, AcceptGap: r.AcceptGap, By: r.By, Again: againOf(r),
 	})
 	if err != nil {
 		return nil, err
@@ -176,6 +176,9 @@ func (w *work) carryOut(ctx context.Context) (*loader.Outcome, error) {
 }
 
 func kindOf(r *Run) loader.Kind {
+	if r.Again != nil {
+		return loader.Supersede
+	}
 	if r.Kind == ByBackfill {
 		return loader.Backfill
 	}

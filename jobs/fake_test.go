@@ -94,6 +94,7 @@ type fakePlan struct {
 	committed bool
 	number    int64
 	abandoned bool
+	again     bool // of loads that were committed before
 }
 
 // fakeRunner runs jobs on a fakeLedger.
@@ -140,6 +141,11 @@ func (f *fakeRunner) Plan(ctx context.Context, _ *Spec, set Set, ask Ask) (*Plan
 	defer f.l.mu.Unlock()
 	if err := ctx.Err(); err != nil {
 		return nil, err
+	}
+	if ask.Again != nil {
+		p := &fakePlan{id: fmt.Sprintf("again-%s-%d", strings.Join(ask.Again.Of, ","), len(f.l.plans)), again: true}
+		f.l.plans[p.id] = p
+		return &Planned{ID: p.id, Plan: &loader.Plan{Kind: ask.Kind}, Preview: &loader.Preview{Status: "ready"}}, nil
 	}
 	if p := f.l.open[set.Dataset]; p != nil {
 		return &Planned{ID: p.id, Preview: &loader.Preview{Status: "resume"}}, nil
@@ -201,6 +207,12 @@ func (f *fakeRunner) Run(ctx context.Context, s *Spec, set Set, p *Planned, e Ex
 	case plan.abandoned:
 		return nil, &loader.Error{Code: loader.ExitConflict, Msg: "plan is done"}
 	}
+	if plan.again {
+		f.l.number++
+		plan.committed, plan.number = true, f.l.number
+		delete(f.l.open, set.Dataset)
+		return f.outcome(plan, e.Run), nil
+	}
 	from := f.l.began
 	if c, ok := f.l.covered[set.Dataset]; ok {
 		from = c
@@ -247,6 +259,20 @@ func (f *fakeRunner) Release(_ context.Context, _ *Spec, set Set) error {
 	defer f.l.mu.Unlock()
 	f.l.released = append(f.l.released, set.Dataset)
 	return nil
+}
+
+// Loads answers by the runs that committed: one record an hour.
+func (f *fakeRunner) Loads(_ context.Context, _ *Spec, _ Set, from, to time.Time) ([]int64, error) {
+	f.l.mu.Lock()
+	defer f.l.mu.Unlock()
+	var loads []int64
+	for _, p := range f.l.plans {
+		if p.committed && p.from.Before(to) && from.Before(p.to) {
+			loads = append(loads, p.number)
+		}
+	}
+	slices.Sort(loads)
+	return loads, nil
 }
 
 func (f *fakeRunner) View(_ context.Context, _ *Spec, set Set) (*View, error) {

@@ -49,6 +49,10 @@ type Run struct {
 	Ended     time.Time `json:"ended,omitzero"`
 	Phases    []Phase   `json:"phases,omitempty"`
 	Ledger    *int64    `json:"ledger,omitempty"` // number of the record that committed it
+	// Again is the ledger record whose offsets the run loads again, with AgainBad
+	// only its splits that have quarantined records.
+	Again    *int64 `json:"again,omitempty"`
+	AgainBad bool   `json:"again_bad,omitempty"`
 	// Counts of what is worth showing, such as duplicate_keys.
 	Seen map[string]int64 `json:"notes,omitempty"`
 }
@@ -78,7 +82,8 @@ type Ask struct {
 	UpTo      time.Time // zero = the last stable offset
 	AcceptGap string
 	By        string
-	Scan      bool // read the log for exact figures
+	Scan      bool          // read the log for exact figures
+	Again     *loader.Again // of a Supersede: the loads it replaces
 }
 
 // Planned is a frozen plan.
@@ -115,6 +120,8 @@ type Runner interface {
 	Abandon(ctx context.Context, s *Spec, set Set, plan, run, by string) error
 	// Release takes back what the source was asked to keep for a job that is gone.
 	Release(ctx context.Context, s *Spec, set Set) error
+	// Loads lists the ledger records the hours [from, to) come from.
+	Loads(ctx context.Context, s *Spec, set Set, from, to time.Time) ([]int64, error)
 	// View folds the data set's ledger.
 	View(ctx context.Context, s *Spec, set Set) (*View, error)
 }

@@ -282,6 +282,51 @@ func TestBackfill(t *testing.T) {
 	})
 }
 
+// TestLoadsAgain replaces commits: those of a window, and that of one run.
+func TestLoadsAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, time.Second)
+		defer w.close()
+		w.apply(hourly)
+		to(2*time.Hour + 10*time.Minute)
+		ask := Backfill{Job: "pageviews-hourly", From: at(t, "2000-01-01T00:00:00Z"), To: at(t, "2000-01-01T03:00:00Z"), Only: OnlyAll, DryRun: true}
+		b, err := w.s.Backfill(t.Context(), ask)
+		if err != nil || b.Runs != 2 || len(b.Ticks) != 2 || *b.Ticks[0].Record != 0 || b.Ticks[0].Run != "" || b.Ticks[1].Action != "supersede" {
+			t.Fatalf("all, dry: %+v, %v", b, err)
+		}
+		ask.DryRun = false
+		if b, err = w.s.Backfill(t.Context(), ask); err != nil || b.Runs != 2 {
+			t.Fatalf("all: %+v, %v", b, err)
+		}
+		to(2*time.Hour + 20*time.Minute)
+		for i, line := range b.Ticks {
+			r, err := w.s.Run(line.Run)
+			if err != nil || r.Status != Committed || r.Again == nil || *r.Again != int64(i) || !strings.HasPrefix(r.Plan, fmt.Sprintf("again-%d-", i)) {
+				t.Errorf("run %+v, %v", r, err)
+			}
+		}
+		first, err := w.s.Run(b.Ticks[0].Run)
+		if err != nil {
+			t.Fatal(err)
+		}
+		planned, root, err := w.s.PlanAgain(t.Context(), first.Run, true)
+		if err != nil || planned.Plan.Kind != loader.Supersede || root == "" {
+			t.Errorf("plan %+v, root %s, %v", planned, root, err)
+		}
+		r, err := w.s.Again(t.Context(), first.Run, "ann", true)
+		if err != nil || !r.AgainBad || *r.Again != *first.Ledger || r.By != "ann" || r.Kind != ByBackfill {
+			t.Errorf("run %+v, %v", r, err)
+		}
+		if _, err := w.s.Again(t.Context(), r.Run, "ann", true); !errors.Is(err, ErrConflict) {
+			t.Errorf("a run that has committed nothing: %v", err)
+		}
+		ask.To = ask.From
+		if _, err := w.s.Backfill(t.Context(), ask); !errors.Is(err, ErrInvalid) {
+			t.Errorf("an empty window: %v", err)
+		}
+	})
+}
+
 func TestApplyRefusesTwoWritersOfOneRoot(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, time.Second)

@@ -18,10 +18,11 @@ import (
 
 func (a *app) out() *cobra.Command {
 	c := &cobra.Command{
-		Use: "out", Short: "Look into a data set",
+		Use: "out", Short: "Look into a data set, and change it",
 		Example: "  sawlog out ls pageviews-hourly\n  sawlog out head --root file:///warehouse/pageviews -n 3",
 	}
-	c.AddCommand(a.outLs(), a.outHead(), a.outCount(), a.outSchema(), a.outFind(), a.outManifest())
+	c.AddCommand(a.outLs(), a.outHead(), a.outCount(), a.outSchema(), a.outFind(), a.outManifest(),
+		a.outChanges(), a.outRewrite(), a.outRequeue(), a.outDrop(), a.outAmend())
 	return c
 }
 

@@ -13,16 +13,31 @@ import (
 
 func (a *app) rerun() *cobra.Command {
 	ref := datasetRef{}
-	var dryRun bool
+	again := againFlags{}
+	var dryRun, current bool
 	c := &cobra.Command{
 		Use: "rerun RUN", Short: "Replay the offsets of a run into the same bytes", Args: cobra.ExactArgs(1),
 		Long: `Carry out the plan of a committed run again: the same offsets, read from the log
 (--brokers), make the same bytes. A file that is there is identical, one that is
 missing or damaged is restored. If the log gives other bytes now, nothing is
 written and the exit code is 8. RUN is a run id, a plan id or a ledger number.
-With --root it is carried out in this process, else on the server.`,
-		Example: "  sawlog rerun pageviews-hourly-20261129T150100Z-1f2e\n  sawlog rerun 12 --root file:///warehouse/pageviews",
+With --root it is carried out in this process, else on the server.
+
+With --with-current-job the offsets of the run are loaded again by the job as it
+is now, new columns, types and rules included, and take the place of the old
+files in one step of the ledger; --job FILE does that in this process.`,
+		Example: "  sawlog rerun pageviews-hourly-20261129T150100Z-1f2e\n  sawlog rerun 12 --with-current-job --job pageviews.yaml\n  sawlog rerun 12 --root file:///warehouse/pageviews",
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if again.job != "" && !current {
+				return output.Errorf(output.Usage, "--job goes with --with-current-job: a plain rerun has the rules of its plan")
+			}
+			if current && ref.root != "" {
+				return output.Errorf(output.Usage, "--with-current-job takes the root from the job").WithHint("name the job file with --job FILE")
+			}
+			if current {
+				again.dryRun = dryRun
+				return a.loadAgain(cmd.Context(), args[0], again)
+			}
 			if dryRun {
 				return a.runVerify(cmd.Context(), ref.root, args[0])
 			}
@@ -51,7 +66,9 @@ With --root it is carried out in this process, else on the server.`,
 		},
 	}
 	ref.add(c)
-	c.Flags().BoolVar(&dryRun, "dry-run", false, "only say what is missing or damaged, as verify does")
+	c.Flags().BoolVar(&dryRun, "dry-run", false, "only say what is missing or damaged, as verify does, or what would be loaded")
+	c.Flags().BoolVar(&current, "with-current-job", false, "load the offsets again by the job as it is now")
+	c.Flags().StringVar(&again.job, "job", "", "with --with-current-job: the job `FILE`, carried out in this process")
 	return c
 }
 

@@ -67,7 +67,7 @@ func (r *runner) Plan(ctx context.Context, s *jobs.Spec, set jobs.Set, ask jobs.
 		return nil, err
 	}
 	defer done()
-	want := loader.PlanAsk{Kind: ask.Kind, Tick: ask.Tick, AcceptGap: ask.AcceptGap, By: ask.By, Scan: ask.Scan}
+	want := loader.PlanAsk{Kind: ask.Kind, Tick: ask.Tick, AcceptGap: ask.AcceptGap, By: ask.By, Scan: ask.Scan, Again: ask.Again}
 	if !ask.UpTo.IsZero() {
 		if want.UpTo, err = boundOf(ctx, d.Cluster, spec, ask.UpTo); err != nil {
 			return nil, err
@@ -164,6 +164,15 @@ func (r *runner) View(ctx context.Context, s *jobs.Spec, set jobs.Set) (*jobs.Vi
 		}
 	}
 	return view, nil
+}
+
+// Loads lists the ledger records the hours of [from, to) come from.
+func (r *runner) Loads(ctx context.Context, s *jobs.Spec, set jobs.Set, from, to time.Time) ([]int64, error) {
+	ledger, err := r.ledger(ctx, s, set)
+	if err != nil || ledger == nil {
+		return nil, err
+	}
+	return ledger.LoadsOf(ctx, from.Unix(), to.Unix())
 }
 
 // ledger opens the ledger of a data set; nil when nothing was loaded yet.

@@ -101,6 +101,10 @@ func (*secondsRunner) Abandon(context.Context, *jobs.Spec, jobs.Set, string, str
 
 func (*secondsRunner) Release(context.Context, *jobs.Spec, jobs.Set) error { return nil }
 
+func (*secondsRunner) Loads(context.Context, *jobs.Spec, jobs.Set, time.Time, time.Time) ([]int64, error) {
+	return nil, nil
+}
+
 func (*secondsRunner) View(context.Context, *jobs.Spec, jobs.Set) (*jobs.View, error) {
 	return &jobs.View{Head: -1}, nil
 }

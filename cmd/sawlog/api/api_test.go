@@ -64,6 +64,10 @@ func (runner) Abandon(context.Context, *jobs.Spec, jobs.Set, string, string, str
 	return nil
 }
 
+func (runner) Loads(context.Context, *jobs.Spec, jobs.Set, time.Time, time.Time) ([]int64, error) {
+	return []int64{3, 5}, nil
+}
+
 func (runner) View(context.Context, *jobs.Spec, jobs.Set) (*jobs.View, error) {
 	return &jobs.View{Head: -1}, nil
 }
@@ -261,8 +265,14 @@ func TestErrorsOverHTTP(t *testing.T) {
 	w.exit(err, CodeInvalid, 2, "a window needs from and to")
 	_, err = w.client.Backfill(ctx, Backfill{Job: "pageviews-hourly", From: "yesterday", To: "now"})
 	w.exit(err, CodeInvalid, 2, `"yesterday" is no time`)
-	_, err = w.client.Backfill(ctx, Backfill{Job: "pageviews-hourly", From: "-5h", To: "now", Only: "all"})
-	w.exit(err, CodeInvalid, 2, "not available in this version")
+	_, err = w.client.Backfill(ctx, Backfill{Job: "pageviews-hourly", From: "-5h", To: "now", Only: "some"})
+	w.exit(err, CodeInvalid, 2, "want missing, failed or all")
+	all, err := w.client.Backfill(ctx, Backfill{Job: "pageviews-hourly", From: "-5h", To: "now", Only: "all", DryRun: true})
+	if err != nil || all.Runs != 2 || *all.Ticks[1].Record != 5 || all.Ticks[1].Action != "supersede" {
+		t.Errorf("backfill of all: %+v, %v", all, err)
+	}
+	_, err = w.client.Again(ctx, "none", AgainAsk{})
+	w.exit(err, CodeNotFound, 3, `no run "none"`)
 	w.exit(w.client.VerifyDataset(ctx, "pageviews-hourly", nil), CodeMismatch, 8, "rerun it")
 	_, err = w.client.Dataset(ctx, "none")
 	w.exit(err, CodeNotFound, 3, "no job of this server writes a data set none")

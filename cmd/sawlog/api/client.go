@@ -256,6 +256,12 @@ func (c *Client) Retry(ctx context.Context, id string, r Retry) (*jobs.Run, erro
 	return out, c.post(ctx, at("runs", id, "retry"), r, out)
 }
 
+// Again has the offsets of a committed run loaded again by the job as it is now.
+func (c *Client) Again(ctx context.Context, id string, ask AgainAsk) (*Again, error) {
+	out := &Again{}
+	return out, c.post(ctx, at("runs", id, "again"), ask, out)
+}
+
 // Rerun remakes the files of a run from its plan; the report is out's.
 func (c *Client) Rerun(ctx context.Context, id string, out any) error {
 	return c.post(ctx, at("runs", id, "rerun"), struct{}{}, out)

@@ -14,6 +14,7 @@ func (s *server) routeRuns(mux *http.ServeMux) {
 	mux.HandleFunc("GET /api/v1/runs/{run}", s.getRun)
 	mux.HandleFunc("POST /api/v1/runs/{run}/cancel", s.cancelRun)
 	mux.HandleFunc("POST /api/v1/runs/{run}/retry", s.retryRun)
+	mux.HandleFunc("POST /api/v1/runs/{run}/again", s.againRun)
 	mux.HandleFunc("POST /api/v1/runs/{run}/rerun", s.overRun("rerun", s.Rerun))
 	mux.HandleFunc("POST /api/v1/runs/{run}/verify", s.overRun("verify", s.Verify))
 }
@@ -64,6 +65,40 @@ func (s *server) retryRun(w http.ResponseWriter, r *http.Request) {
 	}
 	run, err := s.Jobs.Retry(r.Context(), r.PathValue("run"), by(r), ask.AcceptBad, ask.AcceptGap)
 	s.answer(w, r, run, err)
+}
+
+// AgainAsk is the body that has the offsets of a committed run loaded again by
+// the job as it is now.
+type AgainAsk struct {
+	Bad    bool `json:"bad,omitempty"` // only splits with quarantined records
+	DryRun bool `json:"dry_run,omitempty"`
+}
+
+// Again is the answer: the run that was queued, or what it would do.
+type Again struct {
+	Run     *jobs.Run       `json:"run,omitempty"`
+	Root    string          `json:"root,omitempty"`
+	Plan    *loader.Plan    `json:"plan,omitempty"`
+	Preview *loader.Preview `json:"preview,omitempty"`
+}
+
+func (s *server) againRun(w http.ResponseWriter, r *http.Request) {
+	var ask AgainAsk
+	if err := body(r, &ask); err != nil {
+		s.fail(w, r, err)
+		return
+	}
+	if !ask.DryRun {
+		run, err := s.Jobs.Again(r.Context(), r.PathValue("run"), by(r), ask.Bad)
+		s.answer(w, r, Again{Run: run}, err)
+		return
+	}
+	planned, root, err := s.Jobs.PlanAgain(r.Context(), r.PathValue("run"), ask.Bad)
+	if err != nil {
+		s.fail(w, r, err)
+		return
+	}
+	reply(w, http.StatusOK, Again{Root: root, Plan: planned.Plan, Preview: planned.Preview})
 }
 
 // overRun answers what the loader finds out about a committed run.

@@ -67,6 +67,10 @@ func (runner) Abandon(context.Context, *jobs.Spec, jobs.Set, string, string, str
 	return nil
 }
 
+func (r runner) Loads(context.Context, *jobs.Spec, jobs.Set, time.Time, time.Time) ([]int64, error) {
+	return nil, nil
+}
+
 func (r runner) View(context.Context, *jobs.Spec, jobs.Set) (*jobs.View, error) {
 	return &jobs.View{Head: 3, Hours: r.hours}, r.err
 }

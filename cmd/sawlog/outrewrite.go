@@ -1,0 +1,185 @@
+package main
+
+import (
+	"context"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"sawlog/cmd/sawlog/output"
+	"sawlog/consumer"
+	"sawlog/jobs"
+	"sawlog/loader"
+	"sawlog/loader/sink"
+)
+
+// rewritten is what `out rewrite --dry-run` says.
+type rewritten struct {
+	Plan   string   `json:"plan"`   // "" = nothing to do
+	Status string   `json:"status"` // ready | covered
+	Files  int      `json:"files"`  // to be written anew
+	Into   int      `json:"into"`   // files
+	Rows   int64    `json:"rows"`
+	Bytes  int64    `json:"bytes"` // of the old files
+	Hours  []string `json:"hours"`
+}
+
+func (a *app) outRewrite() *cobra.Command {
+	ref := datasetRef{}
+	var window, job, size string
+	var dryRun bool
+	c := &cobra.Command{
+		Use: "rewrite [DATASET] [--window START..END] [--job FILE]", Short: "Merge small files, or give columns wider types", Args: cobra.MaximumNArgs(1),
+		Long: `Write the small files of each hour anew as one, with the same rows in order of
+topic, partition and offset. With --job, whose schema: declares wider types than
+the data set has (int32, int64, double or decimal, string or json), all files
+are written with those. The ledger swaps the files in one step; the old ones
+wait under _sawlog/retired. No broker is asked. Carried out in this process.`,
+		Example: "  sawlog out rewrite pageviews-hourly --window 2026-11-28..2026-11-29 --dry-run\n  sawlog out rewrite --root /warehouse/pageviews --job pageviews.yaml",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			ask := loader.RewriteAsk{}
+			var err error
+			if ask.From, ask.To, err = hourWindow(window); err != nil {
+				return err
+			}
+			if size != "" {
+				if ask.TargetBytes, err = jobs.ParseSize(size); err != nil || ask.TargetBytes <= 0 {
+					return output.Errorf(output.Usage, "--target-size %q: want a size such as 256MiB", size)
+				}
+			}
+			store, ledger, err := a.openDataset(cmd.Context(), ref, nameOf(args))
+			if err != nil {
+				return err
+			}
+			if ask.Spec, err = specOf(job, ledger.Fold().Dataset); err != nil {
+				return err
+			}
+			d := &loader.Driver{Sink: store, Logger: a.logger(), Now: time.Now, By: whoami()}
+			return a.rewrite(cmd.Context(), d, ask, dryRun)
+		},
+	}
+	ref.add(c)
+	c.Flags().StringVar(&window, "window", "", "the hours `START..END` only")
+	c.Flags().StringVar(&job, "job", "", "take schema, codec and target size of this job `FILE`")
+	c.Flags().StringVar(&size, "target-size", "", "merge files of less than half this `SIZE` (default 256MiB)")
+	c.Flags().BoolVar(&dryRun, "dry-run", false, "only say which files would be written anew")
+	return c
+}
+
+// specOf is what a job file says of a data set; nil without a file.
+func specOf(path, dataset string) (*loader.Spec, error) {
+	if path == "" {
+		return nil, nil
+	}
+	job, err := readJob(path)
+	if err != nil {
+		return nil, err
+	}
+	for _, set := range job.Sets(job.Source.Topics) {
+		if set.Dataset == dataset {
+			return job.Load(set.Topic, time.Now())
+		}
+	}
+	return nil, output.Errorf(output.Conflict, "job %s of %s makes no data set %s", job.Name, path, dataset)
+}
+
+func (a *app) rewrite(ctx context.Context, d *loader.Driver, ask loader.RewriteAsk, dryRun bool) error {
+	plan, err := d.PlanRewrite(ctx, ask)
+	if err != nil {
+		return err
+	}
+	if dryRun || plan == nil {
+		return a.printRewrite(plan)
+	}
+	bars := a.newProgress()
+	d.Observe = bars.observe
+	outcome, err := d.Run(ctx, plan, loader.RunAsk{Run: newRunID(plan.Job, time.Now())})
+	bars.done()
+	if outcome != nil {
+		if err := a.printOutcomes([]*loader.Outcome{outcome}); err != nil {
+			return err
+		}
+	}
+	return err
+}
+
+func (a *app) printRewrite(plan *loader.Plan) error {
+	v := rewritten{Status: loader.PreviewCovered, Hours: []string{}}
+	if plan != nil {
+		v.Plan, v.Status, v.Into = loader.PlanID(plan), loader.PreviewReady, len(plan.Splits)
+		for _, s := range plan.Splits {
+			if hour := loader.HourText(*s.Hour); len(v.Hours) == 0 || v.Hours[len(v.Hours)-1] != hour {
+				v.Hours = append(v.Hours, hour)
+			}
+			for _, f := range s.Files {
+				v.Files++
+				v.Rows += f.Rows
+				v.Bytes += f.Bytes
+			}
+		}
+	}
+	return a.print.Print(v, func() *output.Rows {
+		rows := &output.Rows{}
+		rows.Add("status", v.Status)
+		rows.Add("files", v.Files)
+		rows.Add("into", v.Into)
+		rows.Add("rows", v.Rows)
+		rows.Add("bytes", v.Bytes)
+		rows.Add("hours", len(v.Hours))
+		return rows
+	})
+}
+
+func (a *app) outAmend() *cobra.Command {
+	ref := datasetRef{}
+	var why string
+	var dryRun bool
+	c := &cobra.Command{
+		Use: "amend RUN", Short: "Make a run's files again with this version's writer", Args: cobra.ExactArgs(1),
+		Long: `Make the files of a run again from the log (--brokers) under the writer profile of
+this binary, and swap their hashes in the ledger, provided that each file holds
+the same rows. Where the files have that profile nothing is done. Needed only
+before a version that no longer knows the old profile. RUN is a run id, a plan
+id or a ledger number.`,
+		Example: "  sawlog out amend 12 --root file:///warehouse/pageviews",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if ref.root == "" {
+				return output.Errorf(output.Usage, "--root is needed: amend works on a data set without a server")
+			}
+			d, closeDriver, err := openDriver(cmd.Context(), ref.root, sink.Access{}, consumer.Config{Brokers: a.brokers, Timeout: a.timeout}, a.logger())
+			if err != nil {
+				return err
+			}
+			defer closeDriver()
+			ledger, err := d.Ledger(cmd.Context(), "", "")
+			if err != nil {
+				return err
+			}
+			if dryRun {
+				found, err := ledger.Fold().Lookup(args[0])
+				if err != nil {
+					return err
+				}
+				return a.printFiles(ledger.Fold().VisibleOf(found.Number))
+			}
+			rec, err := ledger.Amend(cmd.Context(), args[0], newRunID(ledger.Fold().Job, time.Now()), changeOptions(why))
+			if err != nil {
+				return err
+			}
+			status := map[string]any{"run": args[0], "status": loader.StatusCovered, "files": 0, "record": nil}
+			if rec != nil {
+				status["status"], status["files"], status["record"] = loader.StatusCommitted, len(rec.Files), rec.Number
+			}
+			return a.print.Print(status, func() *output.Rows {
+				rows := &output.Rows{}
+				rows.Add("status", status["status"])
+				rows.Add("files", status["files"])
+				return rows
+			})
+		},
+	}
+	ref.add(c)
+	c.Flags().StringVar(&why, "why", "", "a `REASON` for the ledger")
+	c.Flags().BoolVar(&dryRun, "dry-run", false, "only list the run's files")
+	return c
+}
