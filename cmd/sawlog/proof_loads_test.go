@@ -7,7 +7,6 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -61,24 +60,19 @@ func byHand(codec string) []kgo.Opt {
 	return []kgo.Opt{kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.ProducerBatchCompression(kgoCodecs[codec]), kgo.ProducerBatchMaxBytes(200_000)}
 }
 
-// processes is how many carry one plan out: SAWLOG_PROCESSES, or six.
-func processes(t *testing.T) int {
-	t.Helper()
-	text := os.Getenv("SAWLOG_PROCESSES")
-	if text == "" {
-		return 6
+// processes is how many carry one plan out: six, and fifty in a soak
+// (SAWLOG_SOAK_RUNS).
+func processes() int {
+	if os.Getenv("SAWLOG_SOAK_RUNS") != "" {
+		return 50
 	}
-	n, err := strconv.Atoi(text)
-	if err != nil || n < 2 {
-		t.Fatalf("SAWLOG_PROCESSES=%s", text)
-	}
-	return n
+	return 6
 }
 
-// TestProofOnePlanSameBytes carries one plan out in fresh processes that differ
+// TestSoakOnePlanSameBytes carries one plan out in fresh processes that differ
 // in all that must not show, on brokers that are stopped or killed in between:
 // one hash for each name.
-func TestProofOnePlanSameBytes(t *testing.T) {
+func TestSoakOnePlanSameBytes(t *testing.T) {
 	if testing.Short() {
 		t.Skip("short")
 	}
@@ -115,7 +109,7 @@ func TestProofOnePlanSameBytes(t *testing.T) {
 	fetches := []string{"64KiB", "300000", "1MiB", "8MiB"}
 	var want map[string]string
 	var revised string
-	for i := range processes(t) {
+	for i := range processes() {
 		root := filepath.Join(n.dir, fmt.Sprintf("copy-%02d", i))
 		parallelism := []int{1, 2, 7}[i%3]
 		memory := memories[i%len(memories)]
