@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"sync"
 	"time"
 )
 
@@ -20,10 +21,15 @@ import (
 //go:embed zoneinfo.zip
 var zoneinfo []byte
 
+// zones is its directory, of hundreds of zones.
+var zones = sync.OnceValues(func() (*zip.Reader, error) {
+	return zip.NewReader(bytes.NewReader(zoneinfo), int64(len(zoneinfo)))
+})
+
 // LoadZone finds a time zone by its exact IANA name, in the embedded data only,
 // and gives a hash of that zone's data.
 func LoadZone(name string) (zone *time.Location, hash string, err error) {
-	db, err := zip.NewReader(bytes.NewReader(zoneinfo), int64(len(zoneinfo)))
+	db, err := zones()
 	if err != nil {
 		return nil, "", fmt.Errorf("embedded zone data: %w", err)
 	}
