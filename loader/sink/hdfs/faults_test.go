@@ -65,7 +65,7 @@ func TestFilesSurviveWhatHappensInTheirMiddle(t *testing.T) {
 	for what, happens := range map[string]func(){
 		"a DataNode ends":        func() { c.Do("stop-dn 0") },
 		"the NameNode restarts":  func() { c.Do("restart-nn") },
-		"all DataNodes are away": func() { c.Do("stop-dn 0"); c.Do("stop-dn 0"); later(t, 3*time.Second, func() { c.Do("start-dn") }) },
+		"all DataNodes are away": func() { c.Do("stop-dn 0"); c.Do("stop-dn 0"); later(t, c, 3*time.Second, "start-dn") },
 		"the store stands still": func() { c.Freeze(); time.AfterFunc(10*time.Second, c.Thaw) },
 	} {
 		t.Run(what, func(t *testing.T) {
@@ -77,10 +77,15 @@ func TestFilesSurviveWhatHappensInTheirMiddle(t *testing.T) {
 	}
 }
 
-// later does something after a while, before the test ends.
-func later(t *testing.T, after time.Duration, do func()) {
+// later has the cluster do something after a while, before the test ends.
+func later(t *testing.T, c *mini.Cluster, after time.Duration, command string) {
 	var wg sync.WaitGroup
-	wg.Go(func() { time.Sleep(after); do() })
+	wg.Go(func() {
+		time.Sleep(after)
+		if _, err := c.Try("%s", command); err != nil {
+			t.Error(err)
+		}
+	})
 	t.Cleanup(wg.Wait)
 }
 
@@ -156,7 +161,7 @@ func TestRefusals(t *testing.T) {
 			t.Errorf("a safe mode that doesn't end: %v (%v)", err, sink.ClassOf(err))
 		}
 		s.limits = usual
-		later(t, 2*time.Second, func() { c.Do("safemode off") })
+		later(t, c, 2*time.Second, "safemode off")
 		if err := s.MkdirAll("d"); err != nil {
 			t.Errorf("a safe mode that ends: %v", err)
 		}
