@@ -156,6 +156,8 @@ func TestNoServer(t *testing.T) {
 		"job next": {"j"}, "job pause": {"j"}, "job resume": {"j"}, "job delete": {"j", "--yes"}, "runs get": {"r"},
 		"runs watch": {"r"}, "runs cancel": {"r", "--yes"}, "runs retry": {"r"}, "out ls": {"d"}, "out head": {"d"},
 		"out count": {"d"}, "out schema": {"d"}, "out find": {"d", "t/0@1"}, "out manifest": {"d", "--hour", "2026-11-29T14"},
+		"out changes": {"d"}, "out rewrite": {"d"}, "out requeue": {"r"}, "out amend": {"r", "--root", "none"},
+		"out drop":  {"d", "--window", "2026-11-29T14..2026-11-29T15", "--yes"},
 		"task exec": {"--plan", "none.json", "--index", "0"}, "log dump": {"none.log"}, "man": {"pages"},
 		"doctor connect": {"127.0.0.1:1"}, "doctor disk": {"."}, "doctor hdfs": {"hdfs://127.0.0.1:1/warehouse"},
 		"cluster drain": {"3"}, "cluster move": {"t", "--to", "1,2"}, "cluster elect": {"t"}, "cluster forget": {"3", "--yes"}, "cluster key": {"new.key"},

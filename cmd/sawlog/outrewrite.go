@@ -13,8 +13,8 @@ import (
 	"sawlog/loader/sink"
 )
 
-// rewritten is what `out rewrite --dry-run` says.
-type rewritten struct {
+// rewritePreview is what `out rewrite --dry-run` says.
+type rewritePreview struct {
 	Plan   string   `json:"plan"`   // "" = nothing to do
 	Status string   `json:"status"` // ready | covered
 	Files  int      `json:"files"`  // to be written anew
@@ -104,7 +104,7 @@ func (a *app) rewrite(ctx context.Context, d *loader.Driver, ask loader.RewriteA
 }
 
 func (a *app) printRewrite(plan *loader.Plan) error {
-	v := rewritten{Status: loader.PreviewCovered, Hours: []string{}}
+	v := rewritePreview{Status: loader.PreviewCovered, Hours: []string{}}
 	if plan != nil {
 		v.Plan, v.Status, v.Into = loader.PlanID(plan), loader.PreviewReady, len(plan.Splits)
 		for _, s := range plan.Splits {
