@@ -41,10 +41,11 @@ var rooms = map[string][]string{
 	"broker/compat/peer":            {},
 	"broker/brokertest":             {"broker", "broker/log", "broker/record", "broker/vfs", "broker/wire", "offsets"},
 	"consumer":                      {"broker/record", "broker/wire", "offsets"},
-	"formats":                       {"broker/vfs", "formats/avro"},
+	"formats":                       {"broker/vfs", "formats/avro", "formats/protobuf"},
 	"formats/avro":                  {},
 	"formats/registry":              {"formats"},
 	"formats/registry/registrytest": {}, // for tests
+	"formats/protobuf":              {},
 	"formats/parquet":               {"formats"},
 	"formats/arrow":                 {"formats"},
 	"formats/jsonl":                 {"formats"},
@@ -57,7 +58,7 @@ var rooms = map[string][]string{
 	"loader/sink/sinktest":          {"broker/vfs", "loader/sink"},
 	"loader/engine/local":           {"loader"},
 	"loader/engine/enginetest":      {"broker", "broker/brokertest", "broker/compat/peer", "consumer", "formats", "loader", "loader/sink"}, // for tests
-	"jobs":                          {"consumer", "formats", "formats/registry", "loader", "loader/sink", "offsets"},
+	"jobs":                          {"consumer", "formats", "formats/protobuf", "formats/registry", "loader", "loader/sink", "offsets"},
 	"cmd":                           {},
 	"cmd/sawlog":                    {"*"},
 	"cmd/sawlog/api":                {"*"},
@@ -82,6 +83,7 @@ var soleImporters = map[string][]string{
 	"github.com/colinmarc/hdfs/v2":                   {"loader/sink/hdfs"},
 	"github.com/jcmturner/gokrb5/v8":                 {"loader/sink/hdfs"},
 	"github.com/twmb/avro":                           {"formats/avro"},
+	"github.com/bufbuild/protocompile":               {"formats/protobuf"},
 	"github.com/klauspost/compress":                  {"broker/record", "formats", "formats/parquet", "formats/jsonl", "cmd/sawlog"},
 	"github.com/apache/arrow/go/v15/parquet/pqarrow": {},
 }

@@ -130,13 +130,18 @@ func TestAvroRefused(t *testing.T) {
 	}
 }
 
-func evolution(t *testing.T, name string) string {
-	t.Helper()
+// schemaPath is where a real schema lies.
+func schemaPath(name string) string {
 	root := os.Getenv("SAWLOG_TEST_DATA")
 	if root == "" {
 		root = filepath.Join("..", "..", "shared", "data")
 	}
-	b, err := os.ReadFile(filepath.Join(root, "schemas", name))
+	return filepath.Join(root, "schemas", name)
+}
+
+func evolution(t *testing.T, name string) string {
+	t.Helper()
+	b, err := os.ReadFile(schemaPath(name))
 	if err != nil {
 		if os.Getenv("SAWLOG_TEST_REQUIRE") == "all" {
 			t.Fatalf("real data is missing: %v", err)

@@ -33,6 +33,8 @@ func NewDecoder(s *Schema, o Options) (Decoder, error) {
 		return newCSVDecoder(f)
 	case "avro":
 		return newAvroDecoder(f)
+	case "protobuf":
+		return newProtobufDecoder(f)
 	default: // Validate knows the rest
 		return newWholeDecoder(f)
 	}

@@ -111,6 +111,14 @@ func (o *Options) wireFields() ([]Field, error) {
 	if o.Schema == nil {
 		return nil, fmt.Errorf("decode.schema: the registry was not asked yet")
 	}
+	if o.Value == "protobuf" {
+		m, err := o.message()
+		if err != nil {
+			return nil, err
+		}
+		c := protobufColumns{filter: o.filter()}
+		return c.members(m, nil, newNamer(nil)), nil
+	}
 	t, err := avro.Parse(o.Schema.Text...)
 	if err != nil {
 		return nil, err

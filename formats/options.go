@@ -8,12 +8,13 @@ import (
 
 // Options says how a record becomes a row. It is frozen in the plan.
 type Options struct {
-	Value      string   `json:"value"` // json | csv | text | raw | avro
+	Value      string   `json:"value"` // json | csv | text | raw | avro | protobuf
 	Columns    []string `json:"columns,omitempty"`
 	Delimiter  string   `json:"delimiter,omitempty"` // of csv, one ASCII character; "" = comma
 	SkipHeader bool     `json:"skip_header,omitempty"`
-	// Schema is what avro is read as; nil until the planner has asked the registry.
+	// Schema is what avro and protobuf are read as; nil until the planner has asked the registry.
 	Schema   *WireSchema  `json:"schema,omitempty"`
+	Message  string       `json:"message,omitempty"` // of protobuf, a full name; "" = the first of the file
 	Framing  string       `json:"framing,omitempty"` // FramingNone | FramingConfluent
 	Registry *Registry    `json:"registry,omitempty"`
 	Writers  []WireSchema `json:"writers,omitempty"` // what framed values were written with, by id
@@ -66,7 +67,7 @@ func (o *Options) Validate() error {
 		}
 		return fmt.Errorf("decode.%s: %q is none of %q", name, value, allowed)
 	}
-	if err := oneOf("value", o.Value, "json", "csv", "text", "raw", "avro"); err != nil {
+	if err := oneOf("value", o.Value, "json", "csv", "text", "raw", "avro", "protobuf"); err != nil {
 		return err
 	}
 	if err := oneOf("key", o.Key, "", "bytes", "string", "json"); err != nil {
@@ -98,7 +99,7 @@ func (o *Options) Validate() error {
 }
 
 // wire says that values are of a format with a schema of its own.
-func (o *Options) wire() bool { return o.Value == "avro" }
+func (o *Options) wire() bool { return o.Value == "avro" || o.Value == "protobuf" }
 
 // Unresolved says that the registry has yet to be asked for the schema.
 func (o *Options) Unresolved() bool { return o.wire() && o.Schema == nil && o.Registry != nil }
@@ -109,10 +110,14 @@ func (o *Options) validateWire() error {
 		return fmt.Errorf("decode.framing: %q is not %q", o.Framing, FramingConfluent)
 	case !o.wire():
 		if o.Schema != nil || o.Framing != "" || o.Registry != nil || len(o.Writers) > 0 {
-			return fmt.Errorf("decode.schema and registry are for value: avro, not %s", o.Value)
+			return fmt.Errorf("decode.schema and registry are for value: avro and protobuf, not %s", o.Value)
 		}
 	case o.Schema == nil && o.Registry == nil:
 		return fmt.Errorf("decode.schema: %s needs a schema: schema: FILE or registry: URL", o.Value)
+	case o.Value == "protobuf" && o.Registry != nil:
+		return fmt.Errorf("decode.registry: is not available for protobuf: give decode.schema and message")
+	case o.Schema != nil && len(o.Schema.Text) == 0:
+		return fmt.Errorf("decode.schema: is empty")
 	case o.framed() != (o.Registry != nil):
 		return fmt.Errorf("decode.framing: values are framed where there is a registry, and only there")
 	}

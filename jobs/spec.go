@@ -46,8 +46,9 @@ type Source struct {
 
 // Decode says how a record's bytes become a row.
 type Decode struct {
-	Value      string // json | csv | text | raw | avro
-	Schema     string // of avro: path of a file, or the schema itself
+	Value      string // json | csv | text | raw | avro | protobuf
+	Schema     string // of avro and protobuf: path of a file, or the schema itself
+	Message    string // of protobuf; "" = the first of the file
 	Registry   *formats.Registry
 	Key        string
 	Columns    []string

@@ -21,14 +21,9 @@ func (s *Spec) readDecode(root *section) {
 	d := &s.Decode
 	d.Value = sec.text("value", "json")
 	switch d.Value {
-	case "json", "csv", "text", "raw", "avro":
-	case "protobuf":
-		sec.say("value", "%s "+notYet+": want json, csv, text, raw or avro", d.Value)
+	case "json", "csv", "text", "raw", "avro", "protobuf":
 	default:
-		sec.oneOf("value", "json", "json", "csv", "text", "raw", "avro")
-	}
-	if sec.get("message") != nil {
-		sec.say("message", notYet+" (it belongs to protobuf)")
+		sec.oneOf("value", "json", "json", "csv", "text", "raw", "avro", "protobuf")
 	}
 	if sec.get("pattern") != nil {
 		sec.say("pattern", notYet+"; text becomes one string column, value")

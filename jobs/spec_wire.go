@@ -9,10 +9,11 @@ import (
 	"go.yaml.in/yaml/v4"
 
 	"sawlog/formats"
+	"sawlog/formats/protobuf"
 	"sawlog/formats/registry"
 )
 
-// This file reads where values of avro find their schema: in a file, in the job
+// This file reads where values of avro and protobuf find their schema: in a file, in the job
 // itself, or in a registry.
 
 // readWire reads decode.schema and decode.registry.
@@ -20,7 +21,11 @@ func (s *Spec) readWire(root, sec *section) {
 	d := &s.Decode
 	d.Schema = sec.text("schema", "")
 	d.Registry = readRegistry(sec)
-	if d.Value != "avro" {
+	d.Message = sec.text("message", "")
+	if sec.has("message") && d.Value != "protobuf" {
+		sec.say("message", "is for value: protobuf, not %s", d.Value)
+	}
+	if d.Value != "avro" && d.Value != "protobuf" {
 		for _, key := range []string{"schema", "registry"} {
 			if sec.has(key) {
 				sec.say(key, "is for value: avro, not %s; declare columns under schema:", d.Value)
@@ -30,6 +35,8 @@ func (s *Spec) readWire(root, sec *section) {
 		return
 	}
 	switch {
+	case sec.has("registry") && d.Value == "protobuf":
+		sec.say("registry", notYet+" for protobuf: give its schema: FILE and message: NAME")
 	case sec.has("schema") && sec.has("registry"):
 		sec.say("registry", "and decode.schema exclude each other: values name schemas of a registry, or all have the one")
 	case d.Schema == "" && d.Registry == nil && !sec.has("registry"):
@@ -83,29 +90,51 @@ func (s *Spec) wire(o *formats.Options) error {
 	if d.Schema == "" {
 		return nil
 	}
-	text := d.Schema
-	if !inline(text) {
-		path := text
-		if !filepath.IsAbs(path) {
-			path = filepath.Join(filepath.Dir(s.Path), path)
-		}
-		b, err := os.ReadFile(path)
-		if err != nil {
-			return fmt.Errorf("decode.schema: %w: give a path that holds where the job is run, or the schema itself", err)
-		}
-		text = string(b)
+	text, err := s.schemaText()
+	if err != nil {
+		return fmt.Errorf("decode.schema: %w", err)
 	}
-	o.Schema = &formats.WireSchema{Text: []string{text}}
-	_, err := o.Base(s.Schema)
+	o.Schema, o.Message = &formats.WireSchema{Text: []string{text}}, d.Message
+	_, err = o.Base(s.Schema)
 	if err == nil || strings.HasPrefix(err.Error(), "time.") {
 		return err
 	}
 	return fmt.Errorf("decode.schema: %w", err)
 }
 
+// schemaText is the schema as a plan holds it. Protobuf is compiled from a
+// .proto file and what it imports beside itself, or taken from a descriptor set.
+func (s *Spec) schemaText() (string, error) {
+	d := &s.Decode
+	if inline(d.Schema) {
+		if d.Value == "protobuf" {
+			return protobuf.CompileText(map[string]string{"job.proto": d.Schema}, "job.proto")
+		}
+		return d.Schema, nil
+	}
+	path := d.Schema
+	if !filepath.IsAbs(path) {
+		path = filepath.Join(filepath.Dir(s.Path), path)
+	}
+	b, err := os.ReadFile(path)
+	switch {
+	case err != nil:
+		return "", fmt.Errorf("%w: give a path that holds where the job is run, or the schema itself", err)
+	case d.Value != "protobuf":
+		return string(b), nil
+	case filepath.Ext(path) == ".proto":
+		return protobuf.CompileFile(path)
+	default:
+		return protobuf.ReadSet(b)
+	}
+}
+
 func (e *explainer) explainWire(d Decode) {
 	if d.Schema != "" {
 		e.scalar("schema", d.Schema)
+	}
+	if d.Message != "" {
+		e.scalar("message", d.Message)
 	}
 	if r := d.Registry; r != nil {
 		e.section("registry", func(c *explainer) {
