@@ -208,7 +208,7 @@ func (e *examination) clocks() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	skew := max(before.Sub(st.ModTime), st.ModTime.Sub(time.Now())).Round(time.Millisecond)
+	skew := max(before.Sub(st.ModTime), time.Until(st.ModTime)).Round(time.Millisecond)
 	if skew > maxSkew {
 		return "", fmt.Errorf("the NameNode's clock and this machine's are %v apart", skew)
 	}
