@@ -437,7 +437,8 @@ func TestNoSpace(t *testing.T) {
 	}
 }
 
-// TestFirstErrorEndsWriting: an I/O error is never retried.
+// TestFirstErrorEndsWriting: an I/O error is never retried, not even where the
+// second try would succeed: what the first one lost stays lost.
 func TestFirstErrorEndsWriting(t *testing.T) {
 	for _, op := range []vfs.Op{vfs.OpWrite, vfs.OpSync} {
 		t.Run(string(op), func(t *testing.T) {
@@ -448,6 +449,7 @@ func TestFirstErrorEndsWriting(t *testing.T) {
 			broken := true
 			fs.Inject(func(o vfs.Op, name string) error {
 				if o == op && broken && strings.HasSuffix(name, ".log") {
+					broken = false
 					return syscall.EIO
 				}
 				return nil
@@ -459,7 +461,6 @@ func TestFirstErrorEndsWriting(t *testing.T) {
 			if err := <-d.Failed(); !errors.Is(err, syscall.EIO) || !strings.Contains(err.Error(), "clicks-0/0") {
 				t.Fatalf("failed with %v", err)
 			}
-			broken = false
 			if _, err := l.Append([]record.Batch{batch(t, 25, 5)}, Append{Epoch: 1, Now: testNow}); !errors.Is(err, ErrFailed) {
 				t.Fatalf("append after the error: %v", err)
 			}

@@ -42,7 +42,7 @@ type harness struct {
 var (
 	model   = harness{"./broker/model", "TestRandomTraces", true}
 	group   = harness{"./broker/group", "TestOffsetsNeverGoBack", false}
-	crashes = harness{"./broker/log", "Crash|Kill|Torn|Recover|Flush|Producer", false}
+	crashes = harness{"./broker/log", "Crash|Kill|Torn|Recover|Flush|Producer|FirstError", false}
 	scripts = harness{"./broker/replica", "TestScripts", false}
 	disk    = harness{"./broker", "TestUnknownFoldersAreSetAside", false}
 )
