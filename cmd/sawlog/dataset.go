@@ -21,18 +21,17 @@ func (r *datasetRef) add(c *cobra.Command) {
 
 // open finds the root and reads its ledger. name may be empty with --root.
 func (a *app) openDataset(ctx context.Context, r datasetRef, name string) (sink.Sink, *loader.Ledger, error) {
-	root := r.root
+	root, access := r.root, sink.Access{}
 	if root == "" {
 		if name == "" {
 			return nil, nil, output.Errorf(output.Usage, "which data set?").WithHint("name one the server knows, or give --root")
 		}
-		found, err := a.rootOnServer(ctx, name)
-		if err != nil {
+		var err error
+		if root, access, err = a.rootOnServer(ctx, name); err != nil {
 			return nil, nil, err
 		}
-		root = found
 	}
-	store, err := openSink(root, sink.Access{})
+	store, err := openSink(root, access)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -38,7 +38,7 @@ or DataNode answers (retry), 4 the store refuses, 1 anything else.`,
 				}
 				root, access = job.Output.Root, job.Output.Access
 			default:
-				root, err = a.rootOnServer(cmd.Context(), root)
+				root, access, err = a.rootOnServer(cmd.Context(), root)
 			}
 			if err != nil {
 				return err

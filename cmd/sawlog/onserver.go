@@ -11,6 +11,7 @@ import (
 	"sawlog/cmd/sawlog/output"
 	"sawlog/jobs"
 	"sawlog/loader"
+	"sawlog/loader/sink"
 )
 
 func (a *app) client() (*api.Client, error) { return api.NewClient(a.server, whoami()) }
@@ -26,14 +27,15 @@ func (a *app) onServer(ctx context.Context, call func(context.Context, *api.Clie
 	return call(ctx, c)
 }
 
-// rootOnServer asks the server where a data set is.
-func (a *app) rootOnServer(ctx context.Context, dataset string) (root string, err error) {
+// rootOnServer asks the server where a data set is. Who asks reads it as
+// himself: the server's keytab is not for him.
+func (a *app) rootOnServer(ctx context.Context, dataset string) (root string, access sink.Access, err error) {
 	err = a.onServer(ctx, func(ctx context.Context, c *api.Client) error {
 		d, err := c.Dataset(ctx, dataset)
-		root = d.Root
+		root, access.Namenodes = d.Root, d.Namenodes
 		return err
 	})
-	return root, err
+	return root, access, err
 }
 
 // trigger turns the flags into what the API is asked.

@@ -135,7 +135,8 @@ type Dataset struct {
 	jobs.Set
 	Job        string             `json:"job"`
 	Root       string             `json:"root"`
-	Ledger     int64              `json:"ledger"` // head; -1 = empty
+	Namenodes  []string           `json:"namenodes,omitempty"` // of a root on HDFS, where the job names them
+	Ledger     int64              `json:"ledger"`              // head; -1 = empty
 	Files      int64              `json:"files"`
 	Rows       int64              `json:"rows"`
 	Bytes      int64              `json:"bytes"`
@@ -201,7 +202,7 @@ func (s *server) getDataset(w http.ResponseWriter, r *http.Request) {
 		s.fail(w, r, err)
 		return
 	}
-	out := Dataset{Set: set, Job: spec.Name, Root: spec.Output.Root, Ledger: -1}
+	out := Dataset{Set: set, Job: spec.Name, Root: spec.Output.Root, Namenodes: spec.Output.Access.Namenodes, Ledger: -1}
 	if l, err := spec.Load(set.Topic, time.Now()); err == nil {
 		out.Root = l.Root
 	}
