@@ -281,7 +281,7 @@ func checkCompacted(p *Plan, stagePlan string, s *Split, r *Result) error {
 		return fmt.Errorf("counts %d ranges and %d files, want none and 1", len(r.Inputs), len(r.Files))
 	}
 	file := &r.Files[0]
-	want := FinalPath(path.Dir(s.Files[0].Path), stagePlan, p.Writer.Format, s)
+	want := FinalPath(path.Dir(s.Files[0].Path), stagePlan, p.Writer.extension(), s)
 	switch err := file.form(); {
 	case err != nil:
 		return err

@@ -294,7 +294,7 @@ func (v *logCheck) compare(ctx context.Context, n int64, planID string, r *split
 	p, s := r.plan, r.split
 	made := map[string]int64{} // path → bucket
 	for key := range r.hours {
-		made[FinalPath(r.buckets.Path(key), s.StagePlan(planID), p.Writer.Format, s)] = key
+		made[FinalPath(r.buckets.Path(key), s.StagePlan(planID), p.Writer.extension(), s)] = key
 	}
 	for _, file := range v.bySplit[splitKey{n, s.Index}] {
 		if file.Hour == nil {
