@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"path"
 	"slices"
 
 	"sawlog/consumer"
@@ -58,7 +59,7 @@ func (l *Ledger) VerifyAgainstLog(ctx context.Context, what string, c consumer.C
 	}
 	v := &logCheck{
 		ledger: l, cluster: c, tell: tell, report: report, topics: map[string]*consumer.Topic{},
-		hours: map[int64]*LogHour{}, bySplit: map[splitKey][]*Visible{}, odd: map[string]int64{},
+		hours: map[int64]*LogHour{}, bySplit: map[splitKey][]*Visible{}, odd: map[string]int64{}, made: map[string]string{},
 		out: &LogReport{Hours: []LogHour{}, Gone: []Gone{}},
 	}
 	report.Log = v.out
@@ -81,8 +82,9 @@ type logCheck struct {
 	hours     map[int64]*LogHour
 	bySplit   map[splitKey][]*Visible
 	replaced  []replaced
-	odd       map[string]int64 // rows there are in files Verify complained of
-	whole     bool             // the whole data set is compared, not one run
+	made      map[string]string // folder and plan → a file of them, visible or retired
+	odd       map[string]int64  // rows there are in files Verify complained of
+	whole     bool              // the whole data set is compared, not one run
 }
 
 // splitKey names a split of a committed plan.
@@ -111,9 +113,18 @@ func (v *logCheck) run(ctx context.Context, what string) error {
 		if err != nil {
 			return err
 		}
+		if !loads(ref.Kind) {
+			return fail(ExitConflict, "record %d (%s) loaded nothing from the log: there is nothing to compare", ref.Number, ref.Kind)
+		}
 		files, refs = fold.VisibleOf(ref.Number), []RecordRef{ref}
 	}
 	v.index(files)
+	for name, file := range fold.Files {
+		v.made[path.Dir(name)+" "+file.Plan] = name
+	}
+	for name, gone := range fold.Retired {
+		v.made[path.Dir(name)+" "+gone.Plan] = name
+	}
 	for i := range fold.Records {
 		if ref := &fold.Records[i]; ref.Kind == Supersede {
 			rec, _, err := readRecord(v.ledger.sink, ref.Number)
@@ -124,7 +135,7 @@ func (v *logCheck) run(ctx context.Context, what string) error {
 		}
 	}
 	for i := range refs {
-		if kind := refs[i].Kind; kind != Load && kind != Backfill && kind != Supersede {
+		if !loads(refs[i].Kind) {
 			continue
 		}
 		if err := v.record(ctx, refs[i].Number); err != nil {
@@ -134,6 +145,9 @@ func (v *logCheck) run(ctx context.Context, what string) error {
 	v.finish()
 	return nil
 }
+
+// loads tells whether records of a kind have a plan whose offsets they loaded.
+func loads(kind Kind) bool { return kind == Load || kind == Backfill || kind == Supersede }
 
 // index sorts files by the split they come from and counts the rows that are
 // there: of a file that Verify complained of, those its footer tells.
@@ -371,7 +385,7 @@ func (v *logCheck) absent(name string, key int64, r *splitReader) {
 		v.hour(key).Log += rows
 		v.out.Rows += rows
 		v.differs(name, &key, "hour %s, %s: the log makes %d rows, the ledger has no such file", HourText(key), rangesText(r.split.Ranges), rows)
-	case v.whole && v.ledger.fold.Records[gone.Number].Kind == Compact: // its rows are in another file of the hour
+	case v.whole && v.rewritten(name, gone):
 		h := v.hour(key)
 		h.Log += rows
 		v.out.Rows += rows
@@ -379,6 +393,24 @@ func (v *logCheck) absent(name string, key int64, r *splitReader) {
 			h.State = HourGone
 		}
 	}
+}
+
+// rewritten tells whether the rows of a retired file are in another of the hour
+// now, which a compact record wrote in its place and nothing took back since.
+func (v *logCheck) rewritten(name string, gone Retirement) bool {
+	fold := v.ledger.fold
+	for fold.Records[gone.Number].Kind == Compact {
+		name = v.made[path.Dir(name)+" "+fold.Records[gone.Number].Plan]
+		if fold.Files[name] != nil {
+			return true
+		}
+		next, retired := fold.Retired[name]
+		if !retired || next.Number <= gone.Number {
+			return false
+		}
+		gone = next
+	}
+	return false
 }
 
 // rangesText names the ranges of a split, at most by a few.

@@ -3,6 +3,7 @@ package loader
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -254,4 +255,33 @@ func TestVerifyAgainstLogCutOff(t *testing.T) {
 			t.Errorf("it was believed after %s", took)
 		}
 	})
+}
+
+// TestVerifyAgainstLogOfRewritten follows rows into the files they were merged
+// into, and doesn't look for those of an hour that was dropped.
+func TestVerifyAgainstLogOfRewritten(t *testing.T) {
+	r := small(t)
+	out := r.rewrite(RewriteAsk{})
+	check := func(log ...int64) {
+		t.Helper()
+		report, err := r.againstLog("")
+		var got []int64
+		for _, h := range report.Log.Hours {
+			got = append(got, h.Log)
+		}
+		if err != nil || !slices.Equal(got, log) {
+			t.Errorf("rows of the hours %v, want %v: %v\n%s", got, log, err, said(report))
+		}
+	}
+	check(6, 6)
+	_, err := r.ledger().VerifyAgainstLog(t.Context(), out.Run, r.src, nil)
+	exits(t, err, ExitConflict, "nothing to compare")
+	hour := r.now.Unix()/86400*86400 + 9*3600
+	if _, _, err := r.ledger().Drop(t.Context(), "drop-1", DropAsk{From: hour, To: hour + 3600}, CommitOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	check(6)
+	r.src.log("views", 0).put(t, 10, record.None, lines(view(9, 59, "/late"))...)
+	r.load(PlanAsk{})
+	check(1, 6)
 }
