@@ -65,9 +65,8 @@ func (e *loginError) Error() string {
 	return text
 }
 
-func (e *loginError) Unwrap() error { return e.err }
-
-// Is tells that a refusal is one of permission, which exit code 5 stands for.
+// Is tells that a refusal is one of permission, which exit code 5 stands for. The
+// cause isn't unwrapped: a keytab that isn't there would be a root that isn't.
 func (e *loginError) Is(target error) bool { return target == fs.ErrPermission && e.denied }
 
 // newLogin logs in by the keytab of the target, or takes the tickets somebody

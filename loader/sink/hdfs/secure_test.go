@@ -124,7 +124,7 @@ func refusedLogins(t *testing.T, c *mini.Cluster, access sink.Access) {
 		want   string
 	}{
 		"no such keytab":     {sink.Access{Keytab: "/nowhere.keytab", Principal: access.Principal}, "/nowhere.keytab"},
-		"no keys":            {sink.Access{Keytab: noKeys, Principal: access.Principal}, "no key of it"},
+		"no keys":            {sink.Access{Keytab: noKeys, Principal: access.Principal}, "none.keytab"},
 		"another principal":  {sink.Access{Keytab: access.Keytab, Principal: "other@EXAMPLE.COM"}, "only of sawlog@EXAMPLE.COM"},
 		"no tickets":         {sink.Access{}, "run kinit"},
 		"a realm of nowhere": {sink.Access{Keytab: access.Keytab, Principal: "sawlog@ELSEWHERE.ORG"}, "ELSEWHERE.ORG"},
