@@ -310,3 +310,35 @@ func TestExtendSchema(t *testing.T) {
 		}
 	}
 }
+
+// TestSupersedeTakesExactly wants a record that loads offsets again to retire
+// the files of these offsets, all of them and no others.
+func TestSupersedeTakesExactly(t *testing.T) {
+	first := loadRecord()
+	for i := range first.Files {
+		first.Files[i].Parts = []SplitRange{{Topic: "views", TopicID: fakeTopic, Range: offsets.Range{Start: 0, End: 10}}}
+	}
+	all := []string{"h0/a.parquet", "h1/a.parquet", QuarantinePath(planA, 0)}
+	for name, c := range map[string]struct {
+		retires []string
+		end     offsets.Offset
+		want    string
+	}{
+		"exactly": {all, 10, ""},
+		"loses":   {all, 5, "of them again"},
+		"doubles": {nil, 10, "which stays"},
+	} {
+		f := applied(t, first)
+		rec := nextRecord()
+		rec.Kind, rec.Retires, rec.Sealed = Supersede, c.retires, nil
+		rec.Inputs[0].Range = offsets.Range{Start: 0, End: c.end}
+		err := f.Apply(rec, "hash-1")
+		var broken *RecordError
+		switch {
+		case c.want == "" && err != nil:
+			t.Errorf("%s: %v", name, err)
+		case c.want != "" && (!errors.As(err, &broken) || broken.Rule != "L8" || !strings.Contains(err.Error(), c.want)):
+			t.Errorf("%s: %v, want rule L8: %s", name, err, c.want)
+		}
+	}
+}
