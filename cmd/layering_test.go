@@ -57,6 +57,7 @@ var rooms = map[string][]string{
 	"loader/sink/hdfs/mini":         {"broker/compat/peer"}, // for tests
 	"loader/sink/sinktest":          {"broker/vfs", "loader/sink"},
 	"loader/engine/local":           {"loader"},
+	"loader/engine/kubernetes":      {"loader", "loader/sink"},
 	"loader/engine/enginetest":      {"broker", "broker/brokertest", "broker/compat/peer", "consumer", "formats", "loader", "loader/sink"}, // for tests
 	"jobs":                          {"consumer", "formats", "formats/protobuf", "formats/registry", "loader", "loader/sink", "offsets"},
 	"cmd":                           {},

@@ -60,6 +60,7 @@ func (s *Spec) Explain() ([]byte, error) {
 		c.plain("rate", FormatSize(s.Run.Rate))
 		c.plain("max_active", strconv.Itoa(s.Run.MaxActive))
 		c.scalar("engine", s.Run.Engine)
+		explainKubernetes(c, &s.Run)
 	})
 	e.explainNotify(s.Notify)
 	e.scalar("freshness", FormatDuration(s.Freshness))

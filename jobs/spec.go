@@ -102,7 +102,8 @@ type RunRule struct {
 	Timeout     time.Duration
 	Rate        int64 // bytes of the log a second, all tasks of a run together; 0 = no limit
 	MaxActive   int
-	Engine      string
+	Engine      string // local | kubernetes
+	Kubernetes  Kubernetes
 }
 
 // jobName is also part of file, group and URL names.

@@ -149,14 +149,7 @@ func (s *Spec) readRun(root *section) {
 		sec.say("rate", "%s a second is too slow: want %s or more, or 0 for no limit", FormatSize(r.Rate), FormatSize(leastRate))
 	}
 	r.MaxActive = int(sec.integer("max_active", 1, 1, 64))
-	r.Engine = "local"
-	switch engine := sec.text("engine", "local"); engine {
-	case "local":
-	case "hadoop", "kubernetes":
-		sec.say("engine", "%s "+notYet+": want local", engine)
-	default:
-		sec.oneOf("engine", "local", "local")
-	}
+	s.readEngine(sec)
 }
 
 // Notify is one receiver of what happens to a job.

@@ -17,9 +17,13 @@ type Driver struct {
 	Sink    sink.Sink
 	Access  sink.Access // how tasks reach the sink's root
 	Engine  Engine
-	Logger  *slog.Logger
-	Now     func() time.Time
-	By      string // who runs it, for the ledger
+	// Spread is set where tasks run on the machines of a cluster: each gets the
+	// memory of a run, and as many run as there are splits unless a number is
+	// asked for.
+	Spread bool
+	Logger *slog.Logger
+	Now    func() time.Time
+	By     string // who runs it, for the ledger
 	// Hold asks the source, after each commit, to keep what the job has yet to
 	// load past its retention. It is for jobs that come back: a replay that
 	// held its topic would hold it for ever.
@@ -64,7 +68,7 @@ func (d *Driver) engine(ctx context.Context, w Work) error {
 	}
 	w.Root, w.Access, w.Source = d.Sink.Root(), d.Access, d.Source
 	if w.Memory == 0 {
-		w.Parallelism, w.Memory = share(w.Parallelism, 0, len(w.Splits))
+		w.Parallelism, w.Memory = d.share(w.Parallelism, 0, len(w.Splits))
 	}
 	if err := d.Engine.Run(ctx, w); err != nil {
 		if ctx.Err() != nil {
@@ -73,4 +77,18 @@ func (d *Driver) engine(ctx context.Context, w Work) error {
 		return coded(err, ExitFailed)
 	}
 	return nil
+}
+
+// share says how many tasks run at a time, and the memory of each.
+func (d *Driver) share(parallelism int, memory int64, splits int) (tasks int, bytes int64) {
+	if !d.Spread {
+		return share(parallelism, memory, splits)
+	}
+	if parallelism <= 0 {
+		parallelism = splits
+	}
+	if memory <= 0 {
+		memory = defaultMemory
+	}
+	return max(1, min(parallelism, splits)), memory
 }

@@ -262,6 +262,10 @@ func (d *Driver) Verify(ctx context.Context, what string) (*VerifyReport, error)
 	return l.Verify(ctx, what)
 }
 
+// remakeRetries is how often a split that is made again may fail: as a job's
+// run.retries where nothing else is said.
+const remakeRetries = 3
+
 // remake has the engine make splits of a committed plan again.
 func (d *Driver) remake(ctx context.Context, ask RemakeAsk) ([]*Result, error) {
 	if ask.Plan.Kind == Compact {
@@ -275,7 +279,7 @@ func (d *Driver) remake(ctx context.Context, ask RemakeAsk) ([]*Result, error) {
 	ended := map[int]string{} // split → attempt
 	failed := map[int]error{}
 	err := d.engine(ctx, Work{
-		PlanID: ask.PlanID, Plan: ask.Plan, Splits: ask.Splits,
+		PlanID: ask.PlanID, Plan: ask.Plan, Splits: ask.Splits, Retries: remakeRetries,
 		Done: func(split int, attempt string, err error) {
 			mu.Lock()
 			defer mu.Unlock()

@@ -240,7 +240,7 @@ func (r *run) engine(ctx context.Context, splits []int) error {
 		byStage[stage] = append(byStage[stage], i)
 	}
 	for _, stage := range order {
-		tasks, memory := share(r.ask.Parallelism, r.ask.Memory, len(byStage[stage]))
+		tasks, memory := r.d.share(r.ask.Parallelism, r.ask.Memory, len(byStage[stage]))
 		if least := leastMemory(r.plan.Schema, &r.plan.Writer); memory < least {
 			e := tooLittle(memory, least)
 			e.Code = ExitUsage

@@ -124,3 +124,18 @@ func TestShare(t *testing.T) {
 		}
 	}
 }
+
+// On a cluster every task has the memory of a run, and all run at a time.
+func TestShareOfACluster(t *testing.T) {
+	d := &Driver{Spread: true}
+	for _, c := range []struct {
+		parallelism int
+		memory      int64
+		tasks       int
+		bytes       int64
+	}{{4, 400, 4, 400}, {0, 400, 10, 400}, {99, 0, 10, defaultMemory}} {
+		if tasks, bytes := d.share(c.parallelism, c.memory, 10); tasks != c.tasks || bytes != c.bytes {
+			t.Errorf("%+v: %d tasks of %d", c, tasks, bytes)
+		}
+	}
+}

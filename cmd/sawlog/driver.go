@@ -121,6 +121,7 @@ type target struct {
 	spec   *loader.Spec
 	access sink.Access
 	source consumer.Config
+	run    *jobs.RunRule // nil = tasks run on this machine
 }
 
 // isFile tells a job file from the name of a job.
@@ -169,7 +170,7 @@ func (a *app) targets(ctx context.Context, job *jobs.Spec) ([]target, error) {
 		if err != nil {
 			return nil, err
 		}
-		list = append(list, target{spec, job.Output.Access, source})
+		list = append(list, target{spec, job.Output.Access, source, &job.Run})
 	}
 	if len(list) == 0 {
 		return nil, output.Errorf(output.NotFound, "job %s: no topic matches %q", job.Name, job.Source.Pattern)

@@ -44,7 +44,7 @@ elsewhere. The same range may be replayed into the same root again: it is then
 			if err != nil {
 				return err
 			}
-			t := target{spec, sink.Access{}, consumer.Config{Brokers: a.brokers, Timeout: a.timeout}}
+			t := target{spec, sink.Access{}, consumer.Config{Brokers: a.brokers, Timeout: a.timeout}, nil}
 			return a.runReplay(cmd.Context(), t, p, f)
 		},
 	}

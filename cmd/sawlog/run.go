@@ -181,6 +181,11 @@ func (a *app) runTarget(ctx context.Context, t target, ask loader.PlanAsk, f run
 		return nil, err
 	}
 	defer closeDriver()
+	if t.run != nil {
+		if err := useEngine(ctx, d, t.run); err != nil {
+			return nil, err
+		}
+	}
 	bars := a.newProgress()
 	defer bars.done()
 	d.Observe = bars.observe

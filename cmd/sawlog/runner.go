@@ -87,6 +87,9 @@ func (r *runner) Run(ctx context.Context, s *jobs.Spec, set jobs.Set, p *jobs.Pl
 		return nil, err
 	}
 	defer done()
+	if err := useEngine(ctx, d, &s.Run); err != nil {
+		return nil, err
+	}
 	d.Observe = func(ev loader.Event) {
 		if e.Progress == nil {
 			return

@@ -1,0 +1,60 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"strconv"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"sawlog/cmd/sawlog/output"
+	"sawlog/consumer"
+	"sawlog/jobs"
+	"sawlog/loader"
+	"sawlog/loader/engine/kubernetes"
+)
+
+// useEngine gives a driver the engine a job names, in place of the one that runs
+// tasks on this machine.
+func useEngine(ctx context.Context, d *loader.Driver, run *jobs.RunRule) error {
+	if run.Engine != jobs.EngineKubernetes {
+		return nil
+	}
+	k := run.Kubernetes
+	if !k.HostNetwork {
+		if err := advertised(ctx, d.Cluster); err != nil {
+			return err
+		}
+	}
+	mounts := make([]kubernetes.Mount, len(k.Mounts))
+	for i, m := range k.Mounts {
+		mounts[i] = kubernetes.Mount(m)
+	}
+	d.Spread = true
+	d.Engine = &kubernetes.Engine{Sink: d.Sink, Logger: d.Logger, Settings: kubernetes.Settings{
+		Kubectl: k.Kubectl, Context: k.Context, Namespace: k.Namespace, Image: k.Image, Command: k.Command,
+		ServiceAccount: k.ServiceAccount, HostNetwork: k.HostNetwork, Mounts: mounts,
+	}}
+	return nil
+}
+
+// advertised wants brokers that are advertised by addresses other machines can
+// use: tasks go to where the metadata says.
+func advertised(ctx context.Context, cluster consumer.Cluster) error {
+	req := kmsg.NewPtrMetadataRequest()
+	req.Topics = []kmsg.MetadataRequestTopic{}
+	resp, err := cluster.Request(ctx, req)
+	if err != nil {
+		return fmt.Errorf("where the brokers are: %w", err)
+	}
+	var addrs []string
+	for _, b := range resp.(*kmsg.MetadataResponse).Brokers {
+		addrs = append(addrs, net.JoinHostPort(b.Host, strconv.Itoa(int(b.Port))))
+	}
+	if addr := jobs.OnLoopback(addrs); addr != "" {
+		return output.Errorf(output.Usage, "engine kubernetes: no pod reaches the broker advertised as %s", addr).
+			WithHint("start it with --advertise HOST:PORT, or set run.kubernetes.host_network on a cluster of this one machine")
+	}
+	return nil
+}
