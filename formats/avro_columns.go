@@ -1,6 +1,7 @@
 package formats
 
 import (
+	"slices"
 	"strings"
 
 	"sawlog/formats/avro"
@@ -109,10 +110,8 @@ func (c *avroColumns) column(t *avro.Type, keys []string) *Type {
 		}
 		return &Type{Kind: List, Elem: elem}
 	case avro.Record:
-		for _, around := range c.within {
-			if around == t {
-				return &Type{Kind: JSON}
-			}
+		if slices.Contains(c.within, t) {
+			return &Type{Kind: JSON}
 		}
 		if members := c.members(t, keys, namer{}); len(members) > 0 {
 			return &Type{Kind: Struct, Fields: members}

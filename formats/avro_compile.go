@@ -2,6 +2,7 @@ package formats
 
 import (
 	"fmt"
+	"slices"
 
 	"sawlog/formats/avro"
 )
@@ -160,10 +161,8 @@ func readerField(r *avro.Type, name string) *avro.Field {
 		}
 	}
 	for i := range r.Fields {
-		for _, alias := range r.Fields[i].Aliases {
-			if alias == name {
-				return &r.Fields[i]
-			}
+		if slices.Contains(r.Fields[i].Aliases, name) {
+			return &r.Fields[i]
 		}
 	}
 	return nil

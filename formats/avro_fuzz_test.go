@@ -2,6 +2,7 @@ package formats
 
 import (
 	"errors"
+	"math"
 	"testing"
 
 	avrolib "github.com/twmb/avro"
@@ -21,7 +22,7 @@ const fuzzSchema = `{"type":"record","name":"r","fields":[
 func FuzzAvro(f *testing.F) {
 	schema := avrolib.MustParse(fuzzSchema)
 	full, err := schema.AppendEncode(nil, map[string]any{
-		"b": true, "i": int32(-3), "l": int64(1 << 50), "f": float32(1.5), "d": -0.0, "s": "é", "y": []byte{0, 255}, "x": [3]byte{1, 2, 3}, "e": "B",
+		"b": true, "i": int32(-3), "l": int64(1 << 50), "f": float32(1.5), "d": math.Copysign(0, -1), "s": "é", "y": []byte{0, 255}, "x": [3]byte{1, 2, 3}, "e": "B",
 		"u": []any{int32(1)}, "m": map[string]any{"a": map[string]any{"k": nil}}, "q": []byte{0x30}, "n": []any{nil, nil},
 		"node": map[string]any{"v": int32(1), "next": map[string]any{"v": int32(2), "next": nil}},
 	})

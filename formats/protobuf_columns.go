@@ -1,6 +1,7 @@
 package formats
 
 import (
+	"slices"
 	"strings"
 
 	"sawlog/formats/protobuf"
@@ -78,10 +79,8 @@ func (c *protobufColumns) single(f *protobuf.Field, keys []string) *Type {
 	case m.Free() || c.depth > MaxDepth/2: // a list of structs is two levels
 		return &Type{Kind: JSON}
 	}
-	for _, around := range c.within {
-		if around == m {
-			return &Type{Kind: JSON}
-		}
+	if slices.Contains(c.within, m) {
+		return &Type{Kind: JSON}
 	}
 	if members := c.members(m, keys, namer{}); len(members) > 0 {
 		return &Type{Kind: Struct, Fields: members}

@@ -123,7 +123,7 @@ func TestProtobufColumns(t *testing.T) {
 		t.Fatal(err)
 	}
 	o.Time.Field = []string{"at"}
-	c, bad := avroRows(t, nil, o, value)
+	_, bad := avroRows(t, nil, o, value)
 	if bad[0] == nil || !strings.Contains(bad[0].Error(), `column "free"`) {
 		t.Errorf("broken bytes in a struct: %v", bad[0])
 	}
@@ -131,7 +131,8 @@ func TestProtobufColumns(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if c, bad = avroRows(t, nil, o, value); bad[0] != nil {
+	c, bad := avroRows(t, nil, o, value)
+	if bad[0] != nil {
 		t.Fatal(bad[0])
 	}
 	for column, want := range map[string]string{

@@ -3,6 +3,7 @@ package controller
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -110,9 +111,7 @@ func (a *addresses) keep(newer map[raft.ServerID]address, gone []raft.ServerID) 
 			next[id] = is
 		}
 	}
-	for id, is := range newer {
-		next[id] = is
-	}
+	maps.Copy(next, newer)
 	dst := appendUvarint(nil, uint64(len(next))+1)
 	for id, is := range next {
 		dst = appendString(appendInt64(appendString(dst, string(id)), is.epoch), is.at)

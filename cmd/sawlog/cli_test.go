@@ -218,7 +218,7 @@ func TestUsage(t *testing.T) {
 		{[]string{"run", "none.yaml"}, 3, "none.yaml"},
 		{[]string{"replay", "t"}, 2, "--range and --to"},
 		{[]string{"verify"}, 2, "verify what"},
-		{[]string{"out", "ls", "--root", "hdfs://nn/x"}, 2, "not available"},
+		{[]string{"out", "ls", "--root", "s3://b/x"}, 2, "not available"},
 		{[]string{"out", "ls", "--root", "/nowhere/at/all"}, 3, "no ledger"},
 		{[]string{"out", "find", "d", "t@5"}, 2, "TOPIC/PARTITION@OFFSET"},
 		{[]string{"topic", "list", "--color", "pink"}, 2, "auto, always or never"},

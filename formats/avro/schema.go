@@ -2,6 +2,7 @@ package avro
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/twmb/avro"
@@ -217,12 +218,7 @@ func (t *Type) Named(w *Type) bool {
 	if t.Name == w.Name || t.ShortName() == w.ShortName() {
 		return true
 	}
-	for _, alias := range t.Aliases {
-		if alias == w.Name {
-			return true
-		}
-	}
-	return false
+	return slices.Contains(t.Aliases, w.Name)
 }
 
 // Match is the branch of the reader's union t that takes a value of the
