@@ -66,9 +66,12 @@ const sources = "loader/sink/hdfs/mini/testdata"
 const patience = 8 * time.Minute
 
 // Start runs a cluster until the test ends. A test on a machine without a JVM
-// or Maven is skipped by name.
+// or Maven is skipped by name, and so is one that is to be short.
 func Start(t testing.TB, o Options) *Cluster {
 	t.Helper()
+	if testing.Short() {
+		t.Skip("a cluster takes its time")
+	}
 	java := peer.Tool(t, "java")
 	classes, home := peer.Classes(t, "hdfs", sources)
 	dir := t.TempDir()
