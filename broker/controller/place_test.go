@@ -167,3 +167,42 @@ func TestPlaceOutOfService(t *testing.T) {
 		t.Errorf("with nobody in service: %v", err)
 	}
 }
+
+// TestPlaceOnFullDisks: brokers with a full disk get new partitions only where
+// the others don't suffice; where all are full they lead them, since what keeps
+// a cluster going (the offsets of groups) is written to the room set aside.
+func TestPlaceOnFullDisks(t *testing.T) {
+	for full := range 4 {
+		w := newWorld()
+		w.join(t, 3)
+		for id := range offsets.BrokerID(full) {
+			b, _ := w.image.Broker(id + 1)
+			if err := w.change(BrokerChange{ID: b.ID, Epoch: b.Epoch, Full: true}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for factor := 1; factor <= 3; factor++ {
+			placed, err := w.image.place(nil, 6, factor)
+			if err == nil {
+				err = w.image.checkAssignment(placed, factor)
+			}
+			if err != nil {
+				t.Fatalf("%d of 3 full, %d replicas: %v", full, factor, err)
+			}
+			for _, replicas := range placed {
+				p := w.image.newPartition(0, replicas)
+				if p.Leader == offsets.NoBroker || full < 3 && p.Leader <= offsets.BrokerID(full) {
+					t.Errorf("%d of 3 full: %v is led by %d", full, replicas, p.Leader)
+				}
+				for _, id := range p.ISR {
+					if full < 3 && id <= offsets.BrokerID(full) {
+						t.Errorf("%d of 3 full: broker %d is in sync: %v", full, id, p.ISR)
+					}
+				}
+				if full == 3 && len(p.ISR) != factor {
+					t.Errorf("all full: in sync %v of %v", p.ISR, replicas)
+				}
+			}
+		}
+	}
+}

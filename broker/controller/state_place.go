@@ -20,8 +20,9 @@ import (
 // with the lower id where nothing else decides, so the result is the same on
 // every node. The heir of a partition is its second replica, which leads when
 // the first is gone: what one broker led goes to all others, not to one of them. Leaders of one topic are even to within one. A broker without a
-// rack counts as a rack of its own. Brokers out of service are taken only when
-// the others don't suffice, and never as leaders.
+// rack counts as a rack of its own. Brokers with a full disk are taken only when
+// the others don't suffice, those out of service only after them, and never as
+// leaders.
 func (im *Image) place(present []Partition, count, factor int) ([][]offsets.BrokerID, error) {
 	if factor < 1 || factor > len(im.Brokers) {
 		return nil, refuse(ErrInvalidFactor, "Unable to replicate the partition %d time(s): The target replication factor of %d cannot be reached because only %d broker(s) are registered.", factor, factor, len(im.Brokers))
@@ -32,7 +33,7 @@ func (im *Image) place(present []Partition, count, factor int) ([][]offsets.Brok
 		chosen := make([]*site, 0, factor)
 		for at := range factor {
 			s := choose(sites, chosen)
-			if at == 0 && !s.usable {
+			if at == 0 && !s.inService {
 				return nil, fmt.Errorf("%w: no broker is in service", ErrInvalidFactor)
 			}
 			if s.count(at); at == 1 {
@@ -50,7 +51,7 @@ func (im *Image) sites(present []Partition) []site {
 	sites := make([]site, len(im.Brokers))
 	for i := range im.Brokers {
 		b := &im.Brokers[i]
-		sites[i] = site{id: b.ID, rack: b.Rack, usable: b.usable(), all: im.load[b.ID], heirOf: map[offsets.BrokerID]int{}}
+		sites[i] = site{id: b.ID, rack: b.Rack, usable: b.usable(), inService: b.inService(), all: im.load[b.ID], heirOf: map[offsets.BrokerID]int{}}
 		for _, p := range present {
 			if at := slices.Index(p.Replicas, b.ID); at >= 0 {
 				sites[i].count(at)
@@ -72,12 +73,13 @@ func (im *Image) sites(present []Partition) []site {
 
 // site is a broker as placement sees it.
 type site struct {
-	id     offsets.BrokerID
-	rack   string
-	usable bool
-	topic  Load // of the topic being placed
-	all    Load // of all topics
-	heirOf map[offsets.BrokerID]int
+	id        offsets.BrokerID
+	rack      string
+	usable    bool // in service, and with room
+	inService bool
+	topic     Load // of the topic being placed
+	all       Load // of all topics
+	heirOf    map[offsets.BrokerID]int
 }
 
 func (s *site) count(at int) {
@@ -102,11 +104,8 @@ func choose(sites []site, chosen []*site) *site {
 }
 
 func (s *site) compare(o *site, chosen []*site) int {
-	if s.usable != o.usable {
-		if s.usable {
-			return -1
-		}
-		return 1
+	if s.standing() != o.standing() {
+		return cmp.Compare(o.standing(), s.standing())
 	}
 	if len(chosen) == 0 {
 		return cmp.Or(
@@ -121,6 +120,18 @@ func (s *site) compare(o *site, chosen []*site) int {
 		cmp.Compare(s.heirOf[chosen[0].id], o.heirOf[chosen[0].id]),
 		cmp.Compare(s.all.Replicas, o.all.Replicas),
 		cmp.Compare(s.id, o.id))
+}
+
+// standing is the higher the sooner a broker is taken.
+func (s *site) standing() int {
+	switch {
+	case s.usable:
+		return 2
+	case s.inService:
+		return 1
+	default:
+		return 0
+	}
 }
 
 // neighbours counts the chosen replicas in the same rack.
@@ -144,7 +155,7 @@ func (im *Image) checkAssignment(assignment [][]offsets.BrokerID, factor int) er
 		if len(replicas) != factor {
 			return refuse(ErrInvalidAssignment, "The manual partition assignment includes a partition with %d replica(s), but this is not consistent with previous partitions, which have %d replica(s).", len(replicas), factor)
 		}
-		if !slices.ContainsFunc(replicas, im.usable) {
+		if !slices.ContainsFunc(replicas, im.inService) {
 			return fmt.Errorf("%w: partition %d of the request has no broker in service", ErrInvalidAssignment, i)
 		}
 	}
@@ -169,12 +180,13 @@ func (im *Image) CheckReplicas(replicas []offsets.BrokerID) error {
 }
 
 // newPartition is a partition as it begins: the replicas in service are in
-// sync, as there is nothing to lag behind.
+// sync, as there is nothing to lag behind; those with a full disk only where no
+// other is.
 func (im *Image) newPartition(index int32, replicas []offsets.BrokerID) Partition {
 	p := Partition{Index: index, Leader: offsets.NoBroker, Replicas: replicas}
-	for _, id := range replicas {
-		if im.usable(id) {
-			p.ISR = append(p.ISR, id)
+	for _, may := range []func(offsets.BrokerID) bool{im.usable, im.inService} {
+		if len(p.ISR) == 0 {
+			p.ISR = filter(replicas, may)
 		}
 	}
 	if len(p.ISR) > 0 {
