@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/colinmarc/hdfs/v2"
-	"google.golang.org/protobuf/proto"
 
 	"sawlog/loader/sink"
 )
@@ -25,7 +24,7 @@ func (s status) Size() int64        { return 0 }
 func (s status) ModTime() time.Time { return time.Time{} }
 func (s status) IsDir() bool        { return !s.file }
 func (s status) Mode() os.FileMode  { return 0o755 }
-func (s status) Sys() any           { return &hdfs.FileStatus{Flags: proto.Uint32(s.flags)} }
+func (s status) Sys() any           { return &hdfs.FileStatus{Flags: new(s.flags)} }
 
 func TestFoldersThatFilesCannotBeKeptInAreRefused(t *testing.T) {
 	const acl, snapshots = 1, 8
