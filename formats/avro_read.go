@@ -20,16 +20,10 @@ type avroReader struct {
 	depth  int // of records within records, where the schema is recursive
 	empty  int // elements of no bytes met
 	times  *timeFormat
-	maps   []avroEntry    // entries of the maps being read
+	maps   []mapEntry     // entries of the maps being read
 	keys   map[string]int // of one large map: the last entry of each key
 	twice  int64          // keys of maps that stood twice
 	digits []byte
-}
-
-// avroEntry is an entry of a map: its key and where its value starts.
-type avroEntry struct {
-	key   []byte
-	value int
 }
 
 // maxEmpty is how many elements of no bytes one record may hold: such a list

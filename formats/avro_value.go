@@ -30,7 +30,7 @@ func (r *avroReader) mapping(n *avroNode, p int, rep int16) int {
 		}
 		keys.seal()
 		keys.level(leaf, n.s.def+1, rep)
-		if at := r.value(n.elem, r.maps[i].value, rep); at < 0 {
+		if at := r.value(n.elem, r.maps[i].at, rep); at < 0 {
 			return at
 		}
 		rep = n.s.rep
@@ -51,7 +51,7 @@ func (r *avroReader) entries(w *avro.Type, p int) int {
 			if at < 0 {
 				return at
 			}
-			r.maps = append(r.maps, avroEntry{key, at})
+			r.maps = append(r.maps, mapEntry{key, at})
 			if p = r.skip(w.Elem, at); p < 0 {
 				return p
 			}
@@ -59,38 +59,10 @@ func (r *avroReader) entries(w *avro.Type, p int) int {
 	}
 }
 
-// fewKeys is up to how many keys are compared each with each.
-const fewKeys = 16
-
 // lastWins drops the entries from base on whose key comes again.
 func (r *avroReader) lastWins(base int) {
-	entries := r.maps[base:]
-	kept := entries[:0]
-	if len(entries) > fewKeys {
-		if r.keys == nil {
-			r.keys = map[string]int{}
-		}
-		clear(r.keys)
-		for i := range entries {
-			r.keys[string(entries[i].key)] = i
-		}
-	}
-	for i := range entries {
-		again := false
-		if len(entries) > fewKeys {
-			again = r.keys[string(entries[i].key)] != i
-		} else {
-			for j := i + 1; j < len(entries) && !again; j++ {
-				again = string(entries[i].key) == string(entries[j].key)
-			}
-		}
-		if again {
-			r.twice++
-		} else {
-			kept = append(kept, entries[i])
-		}
-	}
-	r.maps = r.maps[:base+len(kept)]
+	kept, twice := lastWins(r.maps[base:], &r.keys)
+	r.maps, r.twice = r.maps[:base+len(kept)], r.twice+twice
 }
 
 // logical reads what a logical type makes of bytes.

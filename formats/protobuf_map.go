@@ -24,7 +24,7 @@ func (r *pbReader) mapping(f *protobuf.Field, t *pbTake, head pbHead, rep int16)
 		if last := r.heads[entry].last; last >= 0 {
 			key = r.b[r.values[last].start:r.values[last].end]
 		}
-		r.entries = append(r.entries, pbEntry{pbKey(t.sub.fields[0].f, key), entry + 1})
+		r.entries = append(r.entries, mapEntry{pbKey(t.sub.fields[0].f, key), entry + 1})
 	}
 	r.lastWins(base)
 	if len(r.entries) == base {
@@ -41,7 +41,7 @@ func (r *pbReader) mapping(f *protobuf.Field, t *pbTake, head pbHead, rep int16)
 		}
 		keys.seal()
 		keys.level(leaf, t.s.def+1, rep)
-		if !r.entry(value, t.one, r.heads[e.head], rep) {
+		if !r.entry(value, t.one, r.heads[e.at], rep) {
 			return false
 		}
 		rep = t.s.rep
@@ -81,31 +81,6 @@ func pbKey(f *protobuf.Field, b []byte) []byte {
 
 // lastWins drops the entries from base on whose key comes again.
 func (r *pbReader) lastWins(base int) {
-	entries := r.entries[base:]
-	kept := entries[:0]
-	if len(entries) > fewKeys {
-		if r.keys == nil {
-			r.keys = map[string]int{}
-		}
-		clear(r.keys)
-		for i := range entries {
-			r.keys[string(entries[i].key)] = i
-		}
-	}
-	for i := range entries {
-		again := false
-		if len(entries) > fewKeys {
-			again = r.keys[string(entries[i].key)] != i
-		} else {
-			for j := i + 1; j < len(entries) && !again; j++ {
-				again = string(entries[i].key) == string(entries[j].key)
-			}
-		}
-		if again {
-			r.twice++
-		} else {
-			kept = append(kept, entries[i])
-		}
-	}
-	r.entries = r.entries[:base+len(kept)]
+	kept, twice := lastWins(r.entries[base:], &r.keys)
+	r.entries, r.twice = r.entries[:base+len(kept)], r.twice+twice
 }

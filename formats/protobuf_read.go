@@ -17,9 +17,9 @@ import (
 type pbReader struct {
 	cells
 	b       []byte
-	values  []pbValue // of all messages being read
-	heads   []pbHead  // a field each, of all messages being read
-	entries []pbEntry // of all maps being read
+	values  []pbValue  // of all messages being read
+	heads   []pbHead   // a field each, of all messages being read
+	entries []mapEntry // of all maps being read
 	keys    map[string]int
 	times   *timeFormat
 	event   moment
@@ -38,11 +38,6 @@ type pbValue struct {
 }
 
 type pbHead struct{ first, last int } // into values; -1 = absent
-
-type pbEntry struct {
-	key  []byte
-	head int // of its value
-}
 
 // Wire types.
 const (

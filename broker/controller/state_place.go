@@ -19,10 +19,10 @@ import (
 //
 // with the lower id where nothing else decides, so the result is the same on
 // every node. The heir of a partition is its second replica, which leads when
-// the first is gone: what one broker led goes to all others, not to one of them. Leaders of one topic are even to within one. A broker without a
-// rack counts as a rack of its own. Brokers with a full disk are taken only when
-// the others don't suffice, those out of service only after them, and never as
-// leaders.
+// the first is gone: what one broker led goes to all others, not to one of them.
+// Leaders of one topic are even to within one. A broker without a rack counts as
+// a rack of its own. Brokers with a full disk are taken only when the others
+// don't suffice, those out of service only after them, and never as leaders.
 func (im *Image) place(present []Partition, count, factor int) ([][]offsets.BrokerID, error) {
 	if factor < 1 || factor > len(im.Brokers) {
 		return nil, refuse(ErrInvalidFactor, "Unable to replicate the partition %d time(s): The target replication factor of %d cannot be reached because only %d broker(s) are registered.", factor, factor, len(im.Brokers))
