@@ -327,8 +327,8 @@ func checkConfigs(r controller.Resource, configs map[string]string) error {
 }
 
 // findBrokerSetting finds what can be changed while a broker runs: a topic's
-// configuration by the name of its broker-wide default, a throttle, or what counts
-// for the whole cluster.
+// configuration by the name of its broker-wide default, a throttle, what a class of
+// readers may be sent, or what counts for the whole cluster.
 func findBrokerSetting(name string) (*setting, bool) {
 	for i := range topicSettings {
 		if topicSettings[i].broker == name && name != "" {
@@ -339,6 +339,9 @@ func findBrokerSetting(name string) (*setting, bool) {
 		if throttleSettings[i].name == name {
 			return &throttleSettings[i], true
 		}
+	}
+	if s, ok := findClassSetting(name); ok {
+		return s, true
 	}
 	return findClusterSetting(name)
 }

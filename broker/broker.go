@@ -56,6 +56,7 @@ type Broker struct {
 	complete    atomic.Bool // all replicas here have been in sync once
 	contact     contact
 	throttles   throttles
+	batch       batchClass
 	beating     context.Context // ends when heartbeats do
 	stopBeating context.CancelFunc
 
@@ -100,6 +101,7 @@ func Open(ctx context.Context, c Config) (*Broker, error) {
 		leaving:   newLeaving(),
 		foreign:   make(chan peer.Identity, 1),
 	}
+	b.batch.setRate(layers{static: c.Defaults}.batchRate())
 	b.ctx, b.cancel = context.WithCancel(context.Background())
 	b.beating, b.stopBeating = context.WithCancel(context.Background())
 	if err := b.open(ctx); err != nil {

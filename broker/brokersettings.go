@@ -49,6 +49,13 @@ var throttleSettings = [...]setting{
 	{"replica.alter.log.dirs.io.max.bytes.per.second", kmsg.ConfigTypeLong, maxLong, "replica.alter.log.dirs.io.max.bytes.per.second", intIn(0, math.MaxInt64), "Kept for Kafka's tools; without effect here: there is one data directory."},
 }
 
+// isRunningSetting tells of a setting that is made while brokers run, not at the
+// start of one: a throttle, or what counts for the whole cluster.
+func isRunningSetting(name string) bool {
+	_, whole := findClusterSetting(name)
+	return whole || slices.ContainsFunc(throttleSettings[:], func(s setting) bool { return s.name == name })
+}
+
 func findStartSetting(name string) (*startSetting, bool) {
 	i, ok := slices.BinarySearchFunc(startSettings[:], name, func(s startSetting, name string) int { return strings.Compare(s.name, name) })
 	if !ok {

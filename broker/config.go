@@ -116,12 +116,17 @@ func (c Config) validate() error {
 func checkDefaults(defaults map[string]string) error {
 	topic := map[string]string{}
 	for name, value := range defaults {
-		s, ok := findStartSetting(name)
-		if !ok {
+		var err error
+		if s, ok := findStartSetting(name); ok {
+			err = judge(name, s.kind, s.check, value)
+		} else if s, ok := findClassSetting(name); ok {
+			err = s.judge(name, value)
+		} else if isRunningSetting(name) {
+			err = fmt.Errorf("%s is set while brokers run, as kafka-configs --alter --entity-type brokers does, not at their start", name)
+		} else {
 			topic[name] = value
-			continue
 		}
-		if err := judge(name, s.kind, s.check, value); err != nil {
+		if err != nil {
 			return fmt.Errorf("broker: %w", err)
 		}
 	}
@@ -140,7 +145,7 @@ func byTopicNames(defaults map[string]string) map[string]string {
 		if _, ok := findSetting(name); ok {
 			continue
 		}
-		if s, ok := findBrokerSetting(name); ok {
+		if s, ok := findBrokerSetting(name); ok && s.name != name {
 			delete(out, name)
 			if _, given := defaults[s.name]; !given {
 				out[s.name] = value

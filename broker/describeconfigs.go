@@ -185,7 +185,7 @@ func (b *Broker) describeBrokerConfigs(im *controller.Image, name string) ([]des
 	}
 	all := b.describeStart()
 	l := b.brokerLayers(im)
-	for _, s := range slices.Concat(topicSettings[:], throttleSettings[:], clusterSettings[:]) {
+	for _, s := range slices.Concat(topicSettings[:], throttleSettings[:], classSettings[:], clusterSettings[:]) {
 		if s.broker == "" {
 			continue
 		}

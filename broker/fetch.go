@@ -36,6 +36,8 @@ import (
 //
 // A reader in a rack is sent to a replica there (KIP-392). That answers with what
 // it knows to be committed.
+//
+// Load tasks are a class of their own: batchclass.go.
 
 const (
 	maxFetchBytes = 55 << 20 // of one reply, as Kafka's fetch.max.bytes
@@ -124,7 +126,7 @@ func (st *fetchState) findPartition(t *topic, part *fetchedPartition) {
 // given back.
 func (st *fetchState) read() {
 	st.bytes, st.failed, st.missing, st.fresh = 0, false, 0, false
-	left, now := min(max(int64(st.maxBytes), 0), maxFetchBytes), nowMilli()
+	left, now := st.most(), nowMilli()
 	for i := range st.topics {
 		parts := st.topics[i].parts
 		for j := range parts {
@@ -233,8 +235,26 @@ func (st *fetchState) asked() int {
 
 // enough is how many bytes make the reply due: never more than it may have.
 func (st *fetchState) enough() int64 {
-	return min(int64(st.minBytes), int64(max(st.maxBytes, 0)), maxFetchBytes)
+	n := min(int64(st.minBytes), st.room())
+	if n > st.most() {
+		return 1 // batches are whole: all that fits may be less than that
+	}
+	return n
 }
+
+// room is how many bytes the request has room for.
+func (st *fetchState) room() int64 { return min(int64(max(st.maxBytes, 0)), maxFetchBytes) }
+
+// most is how many bytes the reply may have, but for a first batch that is longer.
+func (st *fetchState) most() int64 {
+	if st.batch() {
+		return st.broker.batch.most(st.room())
+	}
+	return st.room()
+}
+
+// batch tells whether the reader is a load task.
+func (st *fetchState) batch() bool { return st.exchange.Client.Batch && !st.follower }
 
 // giveBack drops what read found.
 func (st *fetchState) giveBack() {
@@ -379,8 +399,10 @@ func (st *fetchState) reply() {
 	if !st.follower {
 		b.metrics.fetchBytes.Add(st.bytes)
 	}
-	if e.Client.Batch {
+	if st.rest = 0; st.batch() {
+		st.rest = b.batch.sent(st.bytes)
 		b.metrics.fetchBatchBytes.Add(st.bytes)
+		b.metrics.fetchBatchRest.Add(int64(st.rest))
 	}
 	if st.missing > 0 {
 		st.sink()
@@ -391,7 +413,7 @@ func (st *fetchState) reply() {
 		st.pick()
 	}
 	r, err := st.encode()
-	r.Passing = e.Client.Batch
+	r.Passing, r.Rest = st.batch(), st.rest
 	st.sent(err == nil)
 	st.free()
 	if err != nil {

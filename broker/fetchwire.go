@@ -3,6 +3,7 @@ package broker
 import (
 	"errors"
 	"sync/atomic"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kbin"
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -44,6 +45,7 @@ type fetchState struct {
 	fresh   bool          // there is something to tell a follower besides records
 
 	code    int16
+	rest    time.Duration // for which the reader is not to ask again
 	bytes   int64
 	failed  bool
 	missing int // partitions that aren't there
@@ -245,7 +247,7 @@ func (st *fetchState) encode() (*wire.Response, error) {
 		}
 	}
 	r := st.exchange.NewResponse(room)
-	r.Buf = kbin.AppendInt32(r.Buf, 0) // throttle
+	r.Buf = kbin.AppendInt32(r.Buf, int32((st.rest + time.Millisecond - 1).Milliseconds())) // throttle
 	if st.version >= fetchSessioned {
 		r.Buf = kbin.AppendInt16(r.Buf, st.code)
 		id := int32(0)

@@ -23,18 +23,25 @@ func inBubble(t *testing.T, test func(t *testing.T, b *broker.Broker, dial func(
 
 // bubbleOf is inBubble for a broker of another configuration.
 func bubbleOf(t *testing.T, change func(*broker.Config), test func(t *testing.T, b *broker.Broker, dial func() *wire.Conn)) {
+	bubbleAs(t, change, func(t *testing.T, b *broker.Broker, dial func(string) *wire.Conn) {
+		test(t, b, func() *wire.Conn { return dial("bubble") })
+	})
+}
+
+// bubbleAs is bubbleOf for clients of other ids.
+func bubbleAs(t *testing.T, change func(*broker.Config), test func(t *testing.T, b *broker.Broker, dial func(clientID string) *wire.Conn)) {
 	synctest.Test(t, func(t *testing.T) {
 		network := brokertest.NewNetwork()
 		b := brokertest.Start(t, func(c *broker.Config) {
 			c.FS, c.Dir, c.Listener, c.Advertise = vfs.NewMem(), "/data", network, "broker:9092"
 			change(c)
 		})
-		test(t, b, func() *wire.Conn {
+		test(t, b, func(clientID string) *wire.Conn {
 			nc, err := network.Dial(t.Context(), "", "")
 			if err != nil {
 				t.Fatal(err)
 			}
-			c, err := wire.NewConn(t.Context(), nc, "bubble")
+			c, err := wire.NewConn(t.Context(), nc, clientID)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -1,6 +1,9 @@
 package broker
 
-import "sync/atomic"
+import (
+	"sync/atomic"
+	"time"
+)
 
 // metrics counts the broker's work.
 type metrics struct {
@@ -11,6 +14,7 @@ type metrics struct {
 	fetchRequests   atomic.Int64
 	fetchBytes      atomic.Int64 // of batches sent
 	fetchBatchBytes atomic.Int64 // of fetchBytes, those for load tasks
+	fetchBatchRest  atomic.Int64 // nanoseconds that load tasks were told to rest
 	fetchParked     atomic.Int64 // fetches that had to wait
 
 	changes changes
@@ -40,6 +44,8 @@ type Snapshot struct {
 	FetchRequests   int64
 	FetchBytes      int64
 	FetchBatchBytes int64
+	FetchBatchRest  time.Duration // that load tasks were told to rest, all together
+	FetchBatchLimit int64         // bytes a second that they may be sent; 0 = no limit
 	FetchParked     int64
 	FetchSessions   int64 // open now
 	SessionParts    int64 // partitions in them
@@ -76,6 +82,8 @@ func (b *Broker) Metrics() Snapshot {
 		FetchRequests:   b.metrics.fetchRequests.Load(),
 		FetchBytes:      b.metrics.fetchBytes.Load(),
 		FetchBatchBytes: b.metrics.fetchBatchBytes.Load(),
+		FetchBatchRest:  time.Duration(b.metrics.fetchBatchRest.Load()),
+		FetchBatchLimit: b.batch.limit(),
 		FetchParked:     b.metrics.fetchParked.Load(),
 	}
 	s.FetchSessions, s.SessionParts = b.sessions.count()

@@ -82,6 +82,7 @@ func (b *Broker) setRates(im *controller.Image) {
 	own, all := im.BrokerConfigs(b.nodeID), im.BrokerConfig
 	b.throttles.leading.SetRate(dynamicNumber(own, all, leaderRateKey, math.MaxInt64))
 	b.throttles.following.SetRate(dynamicNumber(own, all, followerRateKey, math.MaxInt64))
+	b.batch.setRate(b.brokerLayers(im).batchRate())
 }
 
 // dynamicNumber is a setting of brokers that can be changed while they run: as it

@@ -101,6 +101,9 @@ func (e *Exchange) end(m kmsg.Response, r *Response, closing bool) {
 	}
 	e.done, e.message, e.pieces, e.closing = true, m, r, closing
 	e.parked = nil
+	if r != nil && r.Rest > 0 {
+		c.resting = time.Now().Add(r.Rest)
+	}
 	reader := c.serving == e
 	c.mu.Unlock()
 	if !reader {

@@ -3,6 +3,7 @@ package wire
 import (
 	"encoding/binary"
 	"io"
+	"time"
 
 	"sawlog/broker/vfs"
 )
@@ -20,6 +21,9 @@ type Response struct {
 	// Passing tells that whoever gets the regions comes by once: reading them
 	// leaves the page cache as it was (vfs.Passing), at the price of a copy.
 	Passing bool
+	// Rest is for how long nothing that the connection sends afterwards is looked at
+	// (KIP-219).
+	Rest time.Duration
 
 	pooled  *[]byte
 	pool    *bufferPool

@@ -33,9 +33,10 @@ type serverConn struct {
 	active  time.Time   // when the last reply went
 	timer   *time.Timer // wakes the writer, at alarm or before
 	alarm   time.Time
-	ended   bool // no more requests come
-	drained bool // parked requests are to answer now
-	gone    bool // the writer left: replies are dropped
+	ended   bool      // no more requests come
+	drained bool      // parked requests are to answer now
+	gone    bool      // the writer left: replies are dropped
+	resting time.Time // until then no request is looked at
 }
 
 // farOff is when the writer looks without a reason.
@@ -128,6 +129,11 @@ func (c *serverConn) read() {
 			c.endReading(err)
 			return
 		}
+		if err := c.rest(); err != nil {
+			c.server.inFlight.release(e.weight)
+			c.lost(err)
+			return
+		}
 		c.mu.Lock()
 		gone := c.gone
 		if !gone {
@@ -174,6 +180,26 @@ func (c *serverConn) awaitRoom() bool {
 			return false
 		}
 	}
+}
+
+// rest waits for as long as the last reply told. Those that are due go before.
+func (c *serverConn) rest() error {
+	c.mu.Lock()
+	left := time.Until(c.resting)
+	c.mu.Unlock()
+	if left <= 0 {
+		return nil
+	}
+	if err := c.settle(true); err != nil {
+		return err
+	}
+	timer := time.NewTimer(left)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-c.server.stop.Done():
+	}
+	return nil
 }
 
 // serve runs the handler; a panic costs the connection.

@@ -13,7 +13,8 @@ func (a *app) serve() *cobra.Command {
 		Use: "serve", Short: "Run a node: broker, loader, scheduler and console", Args: cobra.NoArgs,
 		Long: `Run a node until Ctrl-C or SIGTERM. Each setting is a flag, a key of the YAML
 file and a SAWLOG_ variable; config view --origin says which one counts. Topic
-defaults go into the file under topics:, by Kafka's own names.
+defaults go into the file under topics:, by Kafka's own names, and what loads
+may read in a second: batch.bytes.per.second, 0 for no limit.
 
 Records are kept a week by default. An acknowledged record is in the page cache:
 it survives the death of this process, and after a power cut of a single node

@@ -59,6 +59,8 @@ var brokerNumbers = []brokerNumber{
 	counter("sawlog_fetch_requests_total", "Fetch requests.", func(m broker.Snapshot) int64 { return m.FetchRequests }),
 	counter("sawlog_fetch_bytes_total", "Bytes of batches sent.", func(m broker.Snapshot) int64 { return m.FetchBytes }),
 	counter("sawlog_fetch_batch_class_bytes_total", "Bytes of batches sent to load tasks.", func(m broker.Snapshot) int64 { return m.FetchBatchBytes }),
+	counter("sawlog_fetch_batch_class_throttle_seconds_total", "Whole seconds that load tasks were told to wait for their limit, all together.", func(m broker.Snapshot) int64 { return int64(m.FetchBatchRest.Seconds()) }),
+	gauge("sawlog_fetch_batch_class_limit_bytes", "Bytes that load tasks together are sent in a second at most; 0 is no limit.", func(m broker.Snapshot) int64 { return m.FetchBatchLimit }),
 	counter("sawlog_fetch_parked_total", "Fetches that had to wait.", func(m broker.Snapshot) int64 { return m.FetchParked }),
 	gauge("sawlog_fetch_sessions", "Fetch sessions open now (KIP-227).", func(m broker.Snapshot) int64 { return m.FetchSessions }),
 	gauge("sawlog_fetch_session_partitions", "Partitions in the open fetch sessions.", func(m broker.Snapshot) int64 { return m.SessionParts }),
