@@ -31,11 +31,14 @@ func NewDecoder(s *Schema, o Options) (Decoder, error) {
 		return newJSONDecoder(f)
 	case "csv":
 		return newCSVDecoder(f)
+	case "text":
+		if o.Pattern != "" {
+			return newPatternDecoder(f)
+		}
 	case "avro":
 		return newAvroDecoder(f)
 	case "protobuf":
 		return newProtobufDecoder(f)
-	default: // Validate knows the rest
-		return newWholeDecoder(f)
 	}
+	return newWholeDecoder(f) // text and raw: Validate knows no other
 }

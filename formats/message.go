@@ -47,6 +47,7 @@ const (
 	BadSyntax  Reason = "syntax"      // the value does not parse
 	BadType    Reason = "type"        // a value does not fit its column's type
 	BadFields  Reason = "fields"      // too few or too many CSV fields
+	BadPattern Reason = "pattern"     // a text does not match the pattern
 	BadTime    Reason = "time"        // event time missing or unreadable
 	BadRange   Reason = "implausible" // event time outside the plausibility window
 	BadNumber  Reason = "number"      // a number no type can hold, such as 1e400

@@ -39,9 +39,9 @@ func (n namer) take(name string) string {
 }
 
 // Base is the schema a data set starts with: metadata columns, then the
-// declared columns (nil = none: every CSV column as a string, the value column
-// of text and raw, and inference for JSON), with include, exclude, rename and
-// hash applied.
+// declared columns (nil = none: every field of CSV and of a pattern as a string,
+// the value column of other text and of raw, and inference for JSON), with
+// include, exclude, rename and hash applied.
 func (o *Options) Base(declared *Schema) (*Schema, error) {
 	s := &Schema{Inferred: declared == nil && o.Value == "json"}
 	wanted := o.Metadata
@@ -62,8 +62,12 @@ func (o *Options) Base(declared *Schema) (*Schema, error) {
 				fields = append(fields, f)
 			}
 		}
-	case o.Value == "csv":
-		for _, name := range o.Columns {
+	case o.Value == "csv" || o.Pattern != "":
+		names, _, err := o.fieldNames()
+		if err != nil {
+			return nil, err
+		}
+		for _, name := range names {
 			fields = append(fields, Field{Name: name, Type: &Type{Kind: String}})
 		}
 	case o.Value == "text":
@@ -99,10 +103,10 @@ func (o *Options) Base(declared *Schema) (*Schema, error) {
 	if s.Inferred {
 		return s, nil // may still have no column at all
 	}
-	if err := s.Validate(); err != nil || !o.wire() {
+	if err := s.Validate(); err != nil || o.Value == "json" {
 		return s, err
 	}
-	_, err := NewDecoder(s, *o) // refuses columns that can't hold what the schema says
+	_, err := NewDecoder(s, *o) // refuses columns that nothing fills, or that can't hold what does
 	return s, err
 }
 

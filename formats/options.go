@@ -1,6 +1,7 @@
 package formats
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -8,7 +9,10 @@ import (
 
 // Options says how a record becomes a row. It is frozen in the plan.
 type Options struct {
-	Value      string   `json:"value"` // json | csv | text | raw | avro | protobuf
+	Value string `json:"value"` // json | csv | text | raw | avro | protobuf
+	// Pattern is a regular expression that all of a text must match; its named
+	// groups are the fields. "" = the text is one column.
+	Pattern    string   `json:"pattern,omitempty"`
 	Columns    []string `json:"columns,omitempty"`
 	Delimiter  string   `json:"delimiter,omitempty"` // of csv, one ASCII character; "" = comma
 	SkipHeader bool     `json:"skip_header,omitempty"`
@@ -89,6 +93,9 @@ func (o *Options) Validate() error {
 			return fmt.Errorf("columns.rename: %q has no new name", from)
 		}
 	}
+	if err := o.validatePattern(); err != nil {
+		return err
+	}
 	if err := o.validateCSV(); err != nil {
 		return err
 	}
@@ -124,6 +131,30 @@ func (o *Options) validateWire() error {
 	return nil
 }
 
+func (o *Options) validatePattern() error {
+	switch {
+	case o.Pattern == "":
+		return nil
+	case o.Value != "text":
+		return fmt.Errorf("decode.pattern: is for value: text, not %s", o.Value)
+	}
+	_, err := compilePattern(o.Pattern)
+	return err
+}
+
+// fieldNames are the fields of CSV, or of a text by its pattern, and the option
+// that names them.
+func (o *Options) fieldNames() (names []string, from string, err error) {
+	if o.Pattern == "" {
+		return o.Columns, "decode.columns", nil
+	}
+	p, err := compilePattern(o.Pattern)
+	if err != nil {
+		return nil, "", err
+	}
+	return p.names, "decode.pattern", nil
+}
+
 func (o *Options) validateCSV() error {
 	if o.Value != "csv" {
 		if len(o.Columns) > 0 || o.Delimiter != "" || o.SkipHeader {
@@ -153,10 +184,14 @@ func (o *Options) validateTime() error {
 	case len(t.Field) == 0:
 		return fmt.Errorf("time.field is missing (_timestamp = the record's own time)")
 	case t.fromRecord():
-	case o.Value == "text" || o.Value == "raw":
-		return fmt.Errorf("time.field: value: %s has no fields, only _timestamp", o.Value)
-	case o.Value == "csv" && (len(t.Field) != 1 || !slices.Contains(o.Columns, t.Field[0])):
-		return fmt.Errorf("time.field: %q is not in decode.columns", t.Field)
+	case o.Value == "raw":
+		return fmt.Errorf("time.field: value: raw has no fields, only _timestamp")
+	case o.Value == "text" && o.Pattern == "":
+		return fmt.Errorf("time.field: value: text has no fields without decode.pattern, only _timestamp")
+	case o.Value == "csv" || o.Value == "text":
+		if names, from, err := o.fieldNames(); err != nil || len(t.Field) != 1 || !slices.Contains(names, t.Field[0]) {
+			return cmp.Or(err, fmt.Errorf("time.field: %q is not in %s", t.Field, from))
+		}
 	}
 	if t.PlausibleTo != 0 && t.PlausibleTo <= t.PlausibleFrom {
 		return fmt.Errorf("time.plausible: the window is empty")

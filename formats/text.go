@@ -2,8 +2,8 @@ package formats
 
 import "fmt"
 
-// wholeDecoder puts the value as it is into one column: text as a string, raw
-// as bytes.
+// wholeDecoder puts the value as it is into one column: text that has no pattern
+// as a string, raw as bytes.
 type wholeDecoder struct {
 	*rowFrame
 	to    *sink

@@ -189,6 +189,9 @@ func (e *explainer) explainDecode(d Decode) {
 	e.section("decode", func(c *explainer) {
 		c.scalar("value", d.Value)
 		c.explainWire(d)
+		if d.Pattern != "" {
+			c.scalar("pattern", d.Pattern)
+		}
 		if d.Value == "csv" {
 			c.list("columns", d.Columns)
 			c.scalar("delimiter", d.Delimiter)

@@ -69,7 +69,7 @@ func (s *Spec) Load(topic string, now time.Time) (*loader.Spec, error) {
 func (s *Spec) options(now time.Time) (formats.Options, error) {
 	d, t := s.Decode, s.Time
 	o := formats.Options{
-		Value: d.Value, Columns: d.Columns, Delimiter: d.Delimiter, SkipHeader: d.SkipHeader,
+		Value: d.Value, Pattern: formats.PatternText(d.Pattern), Columns: d.Columns, Delimiter: d.Delimiter, SkipHeader: d.SkipHeader,
 		Key: d.Key, Tombstones: d.Tombstones, OnBad: d.OnBad,
 		Time: formats.TimeOptions{
 			Field: t.Field, Format: t.Format, Zone: t.Zone,

@@ -51,6 +51,7 @@ type Decode struct {
 	Message    string // of protobuf; "" = the first of the file
 	Registry   *formats.Registry
 	Key        string
+	Pattern    string // of text: an expression, or the name of one; "" = one column
 	Columns    []string
 	Delimiter  string
 	SkipHeader bool

@@ -25,8 +25,9 @@ func (s *Spec) readDecode(root *section) {
 	default:
 		sec.oneOf("value", "json", "json", "csv", "text", "raw", "avro", "protobuf")
 	}
-	if sec.get("pattern") != nil {
-		sec.say("pattern", notYet+"; text becomes one string column, value")
+	if d.Pattern = sec.text("pattern", ""); sec.has("pattern") && d.Value != "text" {
+		sec.say("pattern", "is for value: text, not %s", d.Value)
+		d.Pattern = ""
 	}
 	s.readWire(root, sec)
 	d.OnBad = sec.oneOf("on_bad", "quarantine", "quarantine")

@@ -23,7 +23,7 @@ func mustParse(t *testing.T, text string) *Spec {
 }
 
 func TestExplainFillsEveryDefault(t *testing.T) {
-	for _, name := range []string{"minimal", "full", "csv"} {
+	for _, name := range []string{"minimal", "full", "csv", "text"} {
 		t.Run(name, func(t *testing.T) {
 			text, err := os.ReadFile("testdata/" + name + ".yaml")
 			if err != nil {
@@ -118,6 +118,13 @@ func TestProblems(t *testing.T) {
 		{"csv columns", minimal + "decode: {value: csv}\n", "decode.columns: is missing: csv needs its columns"},
 		{"csv key for json", minimal + "decode: {delimiter: ';'}\n", "decode.delimiter: is for value: csv, not json"},
 		{"csv time field", minimal + "decode: {value: csv, columns: [a, b]}\ntime: {field: ts}\n", "job.yaml:5:15: time.field:"},
+		{"pattern for json", minimal + "decode: {pattern: common}\n", "job.yaml:4:19: decode.pattern: is for value: text, not json"},
+		{"pattern syntax", minimal + "decode: {value: text, pattern: '(?P<a>x'}\n", "job.yaml:4:32: decode.pattern: error parsing regexp: missing closing )"},
+		{"pattern without names", minimal + "decode: {value: text, pattern: combine}\n", "job.yaml:4:32: decode.pattern: \"combine\" has no groups with names"},
+		{"pattern time", minimal + "decode: {value: text, pattern: common}\ntime: {field: when}\n", `job.yaml:5:15: time.field: ["when"] is not in decode.pattern`},
+		{"pattern column", minimal + "decode: {value: text, pattern: common}\nschema: [{name: hots, type: string}]\n", `job.yaml:5:9: schema: column "hots": decode.pattern has no ["hots"]`},
+		{"csv column", minimal + "decode: {value: csv, columns: [a]}\nschema: [{name: b, type: string}]\n", `job.yaml:5:9: schema: column "b": decode.columns has no ["b"]`},
+		{"time of text", minimal + "decode: {value: text}\ntime: {field: time}\n", "job.yaml:5:15: time.field: value: text has no fields without decode.pattern"},
 		{"schema type", minimal + "schema: [{name: a, type: int63}]\n", "job.yaml:4:26: schema[0].type:"},
 		{"schema key", minimal + "schema: [{name: a, type: int64, form: [b]}]\n", "job.yaml:4:33: schema[0].form: unknown key; did you mean from?"},
 		{"secret", strings.Replace(minimal, "]}", "], brokers: ['a:9092'], sasl: {user: u, password: hunter2}}", 1), "source.sasl.password: a secret stands in a file of its own: write ${file:/path/to/it}"},

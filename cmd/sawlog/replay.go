@@ -17,6 +17,7 @@ import (
 type replayFlags struct {
 	to         string
 	value      string
+	pattern    string
 	columns    []string
 	delimiter  string
 	skipHeader bool
@@ -52,6 +53,7 @@ elsewhere. The same range may be replayed into the same root again: it is then
 	c.Flags().StringVar(&p.acceptGap, "accept-gap", "", "go on although offsets are gone; `REASON` goes into the ledger")
 	c.Flags().StringVar(&r.to, "to", "", "root `URI` or path of the new data set")
 	c.Flags().StringVar(&r.value, "decode", "json", "json, csv, text or raw")
+	c.Flags().StringVar(&r.pattern, "pattern", "", "text: an `EXPRESSION` whose named groups are the columns, or common, combined or syslog")
 	c.Flags().StringSliceVar(&r.columns, "columns", nil, "csv: the columns in order")
 	c.Flags().StringVar(&r.delimiter, "delimiter", "", "csv: what separates fields")
 	c.Flags().BoolVar(&r.skipHeader, "skip-header", false, "csv: skip records equal to the column list")
@@ -74,7 +76,7 @@ func (r replayFlags) spec(topic string) (*loader.Spec, error) {
 	spec := &loader.Spec{
 		Name: name, Dataset: name, Topics: []string{topic}, Root: root, Unit: r.unit, Codec: r.codec,
 		Decode: formats.Options{
-			Value: r.value, Columns: r.columns, Delimiter: r.delimiter, SkipHeader: r.skipHeader, OnBad: "quarantine",
+			Value: r.value, Pattern: formats.PatternText(r.pattern), Columns: r.columns, Delimiter: r.delimiter, SkipHeader: r.skipHeader, OnBad: "quarantine",
 			Time: formats.TimeOptions{
 				Field: []string{r.time}, Format: r.timeFormat, Zone: r.zone,
 				PlausibleFrom: formats.Instant(time.Date(1900, 1, 1, 0, 0, 0, 0, time.UTC).UnixMicro()),
