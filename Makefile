@@ -31,7 +31,7 @@ READER_SEEDS ?= 8
 # No cgo anywhere but for the race detector; builds and tests share one cache.
 export CGO_ENABLED = 0
 
-.PHONY: build run test race check fmt vet lint crash fuzz compat hdfs soak chaos failover mutants readers bench bench-peers clean FORCE
+.PHONY: build run test race check fmt vet lint crash fuzz compat hdfs yarn soak chaos failover mutants readers bench bench-peers bench-loader clean FORCE
 
 # tested runs the tests of packages, says what failed and what was skipped.
 define tested
@@ -52,10 +52,10 @@ bin/sawlog: FORCE
 run: bin/sawlog
 	@exec bin/sawlog demo
 
-# All tests. What this machine lacks is skipped, and named before the results;
-# under SAWLOG_TEST_REQUIRE=all a skip is a failure.
+# All tests but for make yarn. What this machine lacks is skipped, and named
+# before the results; under SAWLOG_TEST_REQUIRE=all a skip is a failure.
 test: bin/sawlog race
-	$(call tested,$(call OURS,./...))
+	$(call tested,-skip TestProofYARN $(call OURS,./...))
 
 race:
 ifeq ($(CC_FOUND),)
@@ -118,6 +118,11 @@ hdfs: bin/sawlog
 	$(call tested,-p 1 ./loader/sink/hdfs/...)
 	$(call tested,-p 1 -run HDFS ./loader ./cmd/sawlog)
 
+# Loads by tasks on a YARN cluster of two nodes in one JVM, with containers of
+# their own, and what may happen to it.
+yarn: bin/sawlog
+	$(call tested,-p 1 -run TestProofYARN ./cmd/sawlog)
+
 # What takes long to show: processes killed anywhere, again and again. SOAK says
 # how many runs of each kind.
 soak: bin/sawlog
@@ -150,6 +155,11 @@ mutants:
 bench-peers: bin/sawlog
 	go test -count=1 -timeout 3h -v -run TestPeers ./broker/compat/bench -rounds 6 -seconds 1200ms -out $(CURDIR)/bin/bench-peers.json
 	go test -count=1 -timeout 3h -v -run TestClusterPeers ./broker/compat/bench -rounds 6 -warm 8s -parts cpu,latency -out $(CURDIR)/bin/bench-cluster-peers.json
+
+# Loads of a million lines beside DuckDB's, in turn; takes about ten minutes. -against
+# spark puts Spark beside them.
+bench-loader: bin/sawlog
+	go test -count=1 -timeout 1h -v -run 'TestLoader$$' ./broker/compat/bench -rounds 6 -sawlog $(CURDIR)/bin/sawlog -out $(CURDIR)/bin/bench-loader.json
 
 bench:
 	go test -run '^$$' -bench . -benchmem -count=5 ./...

@@ -160,13 +160,18 @@ func (b *bench) report(t *testing.T) {
 	if *outFile == "" {
 		return
 	}
-	data, err := json.MarshalIndent(b.results, "", " ")
-	if err == nil {
-		err = os.WriteFile(*outFile, append(data, '\n'), 0o644)
-	}
-	if err != nil {
+	if err := writeJSON(*outFile, b.results); err != nil {
 		t.Error(err)
 	}
+}
+
+// writeJSON writes figures to a file.
+func writeJSON(path string, figures any) error {
+	data, err := json.MarshalIndent(figures, "", " ")
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(path, append(data, '\n'), 0o644)
 }
 
 // topic is a name that was not used before.
