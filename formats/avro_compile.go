@@ -74,7 +74,8 @@ type avroDefault struct {
 type avroCompiler struct {
 	times    *timeFormat
 	misfits  []string // columns that can't hold what the schema says
-	timeless string   // why the event time can't be read
+	timed    bool     // the event time was found
+	timeless string   // why it can't be read
 }
 
 // row compiles the whole schema over the columns of a row.
@@ -395,6 +396,7 @@ func bytesCode(w *avro.Type, s *sink) avroCode {
 // time compiles the event time. A logical type says what a number means;
 // without one the job's format does.
 func (c *avroCompiler) time(w *avro.Type) *avroNode {
+	c.timed = true
 	n := &avroNode{code: avroTime, w: w, unit: -1}
 	switch {
 	case w.Kind == avro.Union:

@@ -12,18 +12,10 @@ import (
 // avroReader runs programs over the bytes of one record. Positions below zero
 // say that err has the reason; nothing is allocated for a good record.
 type avroReader struct {
-	cells
-	b      []byte
-	event  moment // the event time
-	timed  bool   // there was one
-	err    error
-	depth  int // of records within records, where the schema is recursive
-	empty  int // elements of no bytes met
-	times  *timeFormat
-	maps   []mapEntry     // entries of the maps being read
-	keys   map[string]int // of one large map: the last entry of each key
-	twice  int64          // keys of maps that stood twice
-	digits []byte
+	wireRow
+	depth int        // of records within records, where the schema is recursive
+	empty int        // elements of no bytes met
+	maps  []mapEntry // entries of the maps being read
 }
 
 // maxEmpty is how many elements of no bytes one record may hold: such a list
@@ -41,7 +33,9 @@ func (r *avroReader) short(p int) int {
 
 // misfit refuses a value that its column can't hold.
 func (r *avroReader) misfit(n *avroNode, what string) int {
-	return r.fail(BadType, "column %q is %s and can't hold avro %s %s", n.s.name, n.s.t, avroName(n.w), what)
+	seen := "avro " + avroName(n.w)
+	r.err = newMisfit(n.s, seen, seen+" "+what)
+	return -1
 }
 
 // long reads a variable-length zig-zag number.

@@ -110,6 +110,7 @@ func TestAvroRefused(t *testing.T) {
 		"no avro":        {func(o *Options) { o.Schema.Text[0] = "{" }, "", "avro schema"},
 		"unitless time":  {func(o *Options) { o.Time.Field = []string{"at"} }, "", "give time.format"},
 		"map as time":    {func(o *Options) { o.Time.Field = []string{"m"} }, "", "is no time"},
+		"absent time":    {func(o *Options) { o.Time.Field = []string{"m", "x"} }, "", "the schema has no such field"},
 		"narrow column":  {func(*Options) {}, "s bool", `column "s" is bool and can't hold avro string`},
 		"framed by hand": {func(o *Options) { o.Framing = FramingConfluent }, "", "framed where there is a registry"},
 		"json framed":    {func(o *Options) { o.Value = "json" }, "", "for value: avro"},
@@ -275,6 +276,21 @@ func TestAvroResolution(t *testing.T) {
 	}
 	if dump(a) != dump(b) {
 		t.Errorf("%s\nwant\n%s", dump(a), dump(b))
+	}
+}
+
+// TestAvroOtherRecord sets aside the values of another record, whose fields may
+// have the same names; a new namespace or an alias makes no other.
+func TestAvroOtherRecord(t *testing.T) {
+	record := func(name string) string {
+		return `{"type":"record","name":"` + name + `","fields":[{"name":"a","type":"int"}]}`
+	}
+	reader := `{"type":"record","name":"shop.Order","aliases":["Purchase"],"fields":[{"name":"a","type":"int"}]}`
+	_, bad := avroRows(t, nil, avroOptions(reader, record("shop.Order"), record("old.Order"), record("shop.Purchase"), record("shop.Payment"), `["null",`+record("shop.Order")+`]`),
+		[]byte("\x00\x00\x00\x00\x01\x02"), []byte("\x00\x00\x00\x00\x02\x02"), []byte("\x00\x00\x00\x00\x03\x02"), []byte("\x00\x00\x00\x00\x04\x02"), []byte("\x00\x00\x00\x00\x05\x02\x02"))
+	misread := new(BadRecord)
+	if bad[0] != nil || bad[1] != nil || bad[2] != nil || bad[4] != nil || !errors.As(bad[3], &misread) || misread.Reason != BadSchema || !strings.Contains(misread.Detail, "shop.Payment") {
+		t.Errorf("%v", bad)
 	}
 }
 

@@ -85,7 +85,7 @@ func (t *textFields) row(c *Columns, m *Message) (Instant, error) {
 		for _, s := range t.sinks[i] {
 			if !t.cells.field(s, f.text) {
 				c.Truncate(c.rows)
-				return 0, &BadRecord{BadType, fmt.Sprintf("column %q is %s and can't hold %.40q", s.name, s.t, f.text)}
+				return 0, newMisfit(s, "text", fmt.Sprintf("%.40q", f.text))
 			}
 		}
 	}

@@ -136,7 +136,7 @@ func misfit(s *sink, n *jsonNode) error {
 	if len(raw) > 40 {
 		raw = append(raw[:40:40], "…"...)
 	}
-	return &BadRecord{BadType, fmt.Sprintf("column %q is %s and can't hold %s %s", s.name, s.t, n.describe(), raw)}
+	return newMisfit(s, n.seen(), fmt.Sprintf("%s %s", n.describe(), raw))
 }
 
 // value feeds one value to a column.

@@ -58,6 +58,29 @@ func (n *jsonNode) describe() string {
 	}
 }
 
+// seen is the type that a value would have by itself.
+func (n *jsonNode) seen() string {
+	switch n.kind {
+	case 't', 'f':
+		return "bool"
+	case '"':
+		return "string"
+	case '[':
+		return "list"
+	case '{':
+		return "struct"
+	case '#':
+		if !integral(n.raw) || isMinusZero(n.raw) {
+			return "double"
+		}
+		if _, ok := parseInt(n.raw); ok {
+			return "int64"
+		}
+		return "an integer beyond int64"
+	}
+	return "null"
+}
+
 func (p *jsonParser) fail(what string) error {
 	return &BadRecord{BadSyntax, fmt.Sprintf("byte %d: %s", p.at, what)}
 }

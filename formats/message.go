@@ -63,3 +63,22 @@ type BadRecord struct {
 }
 
 func (e *BadRecord) Error() string { return fmt.Sprintf("bad record (%s): %s", e.Reason, e.Detail) }
+
+// Misfit is the error of a record with a value that its column can't hold: a
+// BadRecord of reason type that says how the records drift from the schema.
+type Misfit struct {
+	BadRecord
+	Column string // dotted names
+	Type   string // of the column
+	Seen   string // what kind of value it was
+}
+
+// Unwrap gives the BadRecord.
+func (e *Misfit) Unwrap() error { return &e.BadRecord }
+
+func newMisfit(s *sink, seen, value string) *Misfit {
+	return &Misfit{
+		BadRecord: BadRecord{BadType, fmt.Sprintf("column %q is %s and can't hold %s", s.name, s.t, value)},
+		Column:    s.name, Type: s.t.String(), Seen: seen,
+	}
+}

@@ -121,8 +121,6 @@ func (o *Options) validateWire() error {
 		}
 	case o.Schema == nil && o.Registry == nil:
 		return fmt.Errorf("decode.schema: %s needs a schema: schema: FILE or registry: URL", o.Value)
-	case o.Value == "protobuf" && o.Registry != nil:
-		return fmt.Errorf("decode.registry: is not available for protobuf: give decode.schema and message")
 	case o.Schema != nil && len(o.Schema.Text) == 0:
 		return fmt.Errorf("decode.schema: is empty")
 	case o.framed() != (o.Registry != nil):

@@ -33,15 +33,12 @@ type pbTake struct {
 	one *pbTake    // of a list or map: an element, a value
 }
 
+// pbCompiler lays a message over columns.
 type pbCompiler struct {
-	times *timeFormat
-	err   error
-}
-
-func (c *pbCompiler) fail(format string, args ...any) {
-	if c.err == nil {
-		c.err = fmt.Errorf(format, args...)
-	}
+	times    *timeFormat
+	misfit   *Misfit // the first column that can't hold what the schema says
+	timed    bool    // the event time was found
+	timeless string  // why it can't be read
 }
 
 // message compiles the fields that an object has slots for. Members of a oneof
@@ -93,22 +90,23 @@ func (c *pbCompiler) slot(p *pbField, sl *slot) {
 		p.path = c.message(p.f.Message, sl.kids, nil)
 	}
 	if p.time = sl.time; p.time {
-		c.timed(p.f)
+		c.time(p.f)
 	}
 }
 
-// timed refuses a field that is no time.
-func (c *pbCompiler) timed(f *protobuf.Field) {
+// time refuses a field that is no time.
+func (c *pbCompiler) time(f *protobuf.Field) {
+	c.timed = true
 	switch {
 	case f.Repeated, f.Kind == protobuf.Bool, f.Kind == protobuf.Bytes, f.Kind == protobuf.Enum:
-		c.fail("time.field: %q: is no time", f.Name)
+		c.timeless = pbSeen(f) + " is no time"
 	case f.Kind == protobuf.String:
 	case f.Kind == protobuf.Submessage:
 		if f.Message.Name != protobuf.Timestamp {
-			c.fail("time.field: %q: protobuf %s is no time", f.Name, f.Message.Name)
+			c.timeless = fmt.Sprintf("protobuf %s is no time", f.Message.Name)
 		}
 	case c.times.textual():
-		c.fail("time.field: %q: a protobuf number has no unit: give time.format, such as epoch_ms", f.Name)
+		c.timeless = fmt.Sprintf("protobuf %s has no unit: give time.format, such as epoch_ms", f.Kind)
 	}
 }
 
@@ -126,13 +124,27 @@ func (c *pbCompiler) take(f *protobuf.Field, s *sink) pbTake {
 	case !f.Repeated:
 		return c.single(f, s)
 	default:
-		c.misfit(f, s)
+		c.refuse(f, s)
 	}
 	return t
 }
 
-func (c *pbCompiler) misfit(f *protobuf.Field, s *sink) {
-	c.fail("column %q is %s and can't hold protobuf field %s", s.name, s.t, f.Name)
+func (c *pbCompiler) refuse(f *protobuf.Field, s *sink) {
+	if c.misfit == nil {
+		c.misfit = newMisfit(s, pbSeen(f), "protobuf field "+f.Name)
+	}
+}
+
+// pbSeen says of what kind a field's values are.
+func pbSeen(f *protobuf.Field) string {
+	switch {
+	case f.Map:
+		return "protobuf map"
+	case f.Repeated:
+		return "protobuf repeated " + f.Kind.String()
+	default:
+		return "protobuf " + f.Kind.String()
+	}
 }
 
 // single compiles one value into one column.
@@ -140,7 +152,7 @@ func (c *pbCompiler) single(f *protobuf.Field, s *sink) pbTake {
 	t := pbTake{s: s}
 	if f.Kind != protobuf.Submessage {
 		if !protobufFits(f.Kind, s) {
-			c.misfit(f, s)
+			c.refuse(f, s)
 		}
 		return t
 	}
@@ -150,14 +162,14 @@ func (c *pbCompiler) single(f *protobuf.Field, s *sink) pbTake {
 	case m.Name == protobuf.Timestamp && s.kind == Timestamp && !s.t.Local:
 	case m.Wrapper() && s.kind != Struct:
 		if !protobufFits(m.Fields[0].Kind, s) {
-			c.misfit(f, s)
+			c.refuse(f, s)
 		}
 		t.sub = &pbMessage{at: map[int32]int{1: 0}, fields: []pbField{{f: &m.Fields[0]}}}
 	case s.kind == Struct:
 		t.sub = c.message(m, s.object, s)
 	case s.kind == Bool:
 	default:
-		c.misfit(f, s)
+		c.refuse(f, s)
 	}
 	return t
 }

@@ -15,19 +15,10 @@ import (
 // wanted field lie, the second, over the fields, puts them into the columns.
 // Both live in arenas that are used again: a good record allocates nothing.
 type pbReader struct {
-	cells
-	b       []byte
+	wireRow
 	values  []pbValue  // of all messages being read
 	heads   []pbHead   // a field each, of all messages being read
 	entries []mapEntry // of all maps being read
-	keys    map[string]int
-	times   *timeFormat
-	event   moment
-	timed   bool
-	err     error
-	digits  []byte
-	unknown int64 // fields the schema has not
-	twice   int64 // keys of maps that stood twice
 }
 
 // pbValue is a value on the wire: its bytes, or for a number where it starts.
@@ -49,8 +40,9 @@ func (r *pbReader) fail(reason Reason, format string, args ...any) bool {
 	return false
 }
 
-func (r *pbReader) misfit(s *sink, what string) bool {
-	return r.fail(BadType, "column %q is %s and can't hold %s", s.name, s.t, what)
+func (r *pbReader) misfit(f *protobuf.Field, s *sink, what string) bool {
+	r.err = newMisfit(s, pbSeen(f), what)
+	return false
 }
 
 // uvarint reads a number; n <= 0 when there is none.
@@ -265,7 +257,8 @@ func (r *pbReader) submessage(m *protobuf.Message, t *pbTake, value int, rep int
 		}
 		v, ok := at.in(s.t.Unit)
 		if !ok {
-			return r.misfit(s, "a timestamp so far away")
+			r.err = newMisfit(s, "protobuf timestamp", "a timestamp so far away")
+			return false
 		}
 		r.int64(s, v, rep)
 		return true
@@ -378,11 +371,11 @@ func (r *pbReader) scalar(f *protobuf.Field, s *sink, b []byte, rep int16) bool 
 		case s.kind == Bytes:
 			r.bytes(s, b, rep)
 		default:
-			return r.text(s, b, rep) || r.misfit(s, strconv.Quote(string(b[:min(len(b), 40)])))
+			return r.text(s, b, rep) || r.misfit(f, s, strconv.Quote(string(b[:min(len(b), 40)])))
 		}
 		return true
 	case protobuf.Float, protobuf.Double:
-		return r.floating(f.Kind, s, b, rep)
+		return r.floating(f, s, b, rep)
 	case protobuf.Bool:
 		u, _ := uvarint(b)
 		if s.hash {
@@ -405,7 +398,7 @@ func (r *pbReader) scalar(f *protobuf.Field, s *sink, b []byte, rep int16) bool 
 		return true
 	}
 	r.digits = appendInteger(r.digits[:0], v, wide)
-	return r.number(s, r.digits, rep) || r.misfit(s, string(r.digits))
+	return r.number(s, r.digits, rep) || r.misfit(f, s, string(r.digits))
 }
 
 func appendInteger(dst []byte, v int64, wide bool) []byte {
@@ -471,8 +464,8 @@ func pbFloat(k protobuf.Kind, b []byte) float64 {
 	}
 }
 
-func (r *pbReader) floating(k protobuf.Kind, s *sink, b []byte, rep int16) bool {
-	v := pbFloat(k, b)
+func (r *pbReader) floating(f *protobuf.Field, s *sink, b []byte, rep int16) bool {
+	v := pbFloat(f.Kind, b)
 	vec, leaf := r.at(s)
 	switch {
 	case !s.hash && s.kind == Double:
@@ -481,7 +474,7 @@ func (r *pbReader) floating(k protobuf.Kind, s *sink, b []byte, rep int16) bool 
 		vec.Floats = append(vec.Floats, float32(v))
 	default:
 		r.digits = strconv.AppendFloat(r.digits[:0], v, 'f', -1, 64)
-		return r.number(s, r.digits, rep) || r.misfit(s, string(r.digits))
+		return r.number(s, r.digits, rep) || r.misfit(f, s, string(r.digits))
 	}
 	vec.level(leaf, s.def, rep)
 	return true

@@ -184,6 +184,7 @@ func TestProtobufRefused(t *testing.T) {
 	for want, change := range map[string]func(o *Options) *Schema{
 		"has no message p.N": func(o *Options) *Schema { o.Message = "p.N"; return nil },
 		"give time.format":   func(o *Options) *Schema { o.Time.Field = []string{"at"}; return nil },
+		"has no such field":  func(o *Options) *Schema { o.Time.Field = []string{"when"}; return nil },
 		`column "s" is bool`: func(*Options) *Schema {
 			return &Schema{Fields: []Field{{Name: "s", Type: &Type{Kind: Bool}}}}
 		},
@@ -208,7 +209,8 @@ func TestProtobufRefused(t *testing.T) {
 
 // FuzzProtobuf compares with another implementation: what it accepts we accept,
 // and what it writes again, merged and in the order of numbers, makes the same
-// row.
+// row. So do the same bytes in a frame, read as what their writer's copy of the
+// schema and the reader's come to together.
 func FuzzProtobuf(f *testing.F) {
 	o := pbOptions(f, `syntax = "proto3";
 		message M {
@@ -234,6 +236,9 @@ func FuzzProtobuf(f *testing.F) {
 	if err != nil {
 		f.Fatal(err)
 	}
+	framed := o
+	framed.Framing, framed.Registry = FramingConfluent, &Registry{URLs: []string{"http://registry"}}
+	framed.Writers = []WireSchema{{ID: 1, Text: o.Schema.Text}}
 	for _, seed := range []string{
 		"", "0801", "08ffffffffffffffffff01", "1003", "190100000000000000", "250000c03f", "3001", "3a0178", "3aff", "42020001", "4805", "4863",
 		"520208015204120161" + "20", "5a03010203", "5801", "62020801620012006202", "6a0178", "72020801", "7801" + "72020801" + "72041a0401000000",
@@ -248,6 +253,10 @@ func FuzzProtobuf(f *testing.F) {
 		record := new(BadRecord)
 		if bad[0] != nil && !errors.As(bad[0], &record) {
 			t.Fatalf("%x: %v", value, bad[0])
+		}
+		same, badSame := avroRows(t, nil, framed, append([]byte("\x00\x00\x00\x00\x01\x00"), value...))
+		if (bad[0] == nil) != (badSame[0] == nil) || dump(c) != dump(same) {
+			t.Errorf("%x: %v %s\nin a frame: %v %s", value, bad[0], dump(c), badSame[0], dump(same))
 		}
 		m := dynamicpb.NewMessage(d.(protoreflect.MessageDescriptor))
 		err := proto.Unmarshal(value, m)
@@ -269,4 +278,26 @@ func FuzzProtobuf(f *testing.F) {
 			t.Errorf("%x: %s\nwritten again as %x: %v %s", value, dump(c), again, badToo[0], dump(other))
 		}
 	})
+}
+
+// fileDescriptors are the files of a set, each in base64.
+func fileDescriptors(t *testing.T, set string) map[string]string {
+	t.Helper()
+	raw, err := base64.StdEncoding.DecodeString(set)
+	if err != nil {
+		t.Fatal(err)
+	}
+	files := &descriptorpb.FileDescriptorSet{}
+	if err := proto.Unmarshal(raw, files); err != nil {
+		t.Fatal(err)
+	}
+	out := map[string]string{}
+	for _, f := range files.File {
+		b, err := proto.Marshal(f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		out[f.GetName()] = base64.StdEncoding.EncodeToString(b)
+	}
+	return out
 }

@@ -28,15 +28,13 @@ func (s *Spec) readWire(root, sec *section) {
 	if d.Value != "avro" && d.Value != "protobuf" {
 		for _, key := range []string{"schema", "registry"} {
 			if sec.has(key) {
-				sec.say(key, "is for value: avro, not %s; declare columns under schema:", d.Value)
+				sec.say(key, "is for value: avro and protobuf, not %s; declare columns under schema:", d.Value)
 			}
 		}
 		d.Schema, d.Registry = "", nil
 		return
 	}
 	switch {
-	case sec.has("registry") && d.Value == "protobuf":
-		sec.say("registry", notYet+" for protobuf: give its schema: FILE and message: NAME")
 	case sec.has("schema") && sec.has("registry"):
 		sec.say("registry", "and decode.schema exclude each other: values name schemas of a registry, or all have the one")
 	case d.Schema == "" && d.Registry == nil && !sec.has("registry"):
@@ -85,7 +83,7 @@ func inline(text string) bool {
 func (s *Spec) wire(o *formats.Options) error {
 	d := &s.Decode
 	if d.Registry != nil {
-		o.Registry, o.Framing = d.Registry, formats.FramingConfluent
+		o.Registry, o.Framing, o.Message = d.Registry, formats.FramingConfluent, d.Message
 	}
 	if d.Schema == "" {
 		return nil

@@ -24,6 +24,14 @@ const (
 	Submessage
 )
 
+// String is the kind as schemas call it.
+func (k Kind) String() string {
+	return [...]string{
+		"", "bool", "int32", "sint32", "sfixed32", "uint32", "fixed32", "int64", "sint64", "sfixed64", "uint64", "fixed64",
+		"float", "double", "string", "bytes", "enum", "message",
+	}[k]
+}
+
 // The well-known messages that have a meaning of their own.
 const (
 	Timestamp = "google.protobuf.Timestamp"

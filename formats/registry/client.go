@@ -13,6 +13,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 )
 
@@ -21,6 +22,7 @@ var (
 	ErrUnavailable = errors.New("registry is unavailable")
 	ErrNotFound    = errors.New("registry has no such schema")
 	ErrAuth        = errors.New("registry refuses the login")
+	ErrUnusable    = errors.New("registry has a schema that can't be read")
 )
 
 // Config says where the registry is and how to log in.
@@ -55,6 +57,9 @@ type Client struct {
 	c        Config
 	password string
 	http     *http.Client
+
+	mu    sync.Mutex
+	fixed map[string]*Schema // versions of subjects, by path: they never change
 }
 
 const maxBody = 16 << 20
@@ -82,7 +87,7 @@ func New(c Config) (*Client, error) {
 	if c.Pause == 0 {
 		c.Pause = 200 * time.Millisecond
 	}
-	client := &Client{c: c}
+	client := &Client{c: c, fixed: map[string]*Schema{}}
 	if c.PasswordFile != "" {
 		b, err := os.ReadFile(c.PasswordFile)
 		if err != nil {
@@ -119,12 +124,23 @@ func (c *Client) ByID(ctx context.Context, id uint32) (*Schema, error) {
 
 // Version is a version of a subject; 0 = the latest.
 func (c *Client) Version(ctx context.Context, subject string, version int) (*Schema, error) {
-	name := "latest"
+	path := "/subjects/" + url.PathEscape(subject) + "/versions/latest"
 	if version > 0 {
-		name = strconv.Itoa(version)
+		path = "/subjects/" + url.PathEscape(subject) + "/versions/" + strconv.Itoa(version)
+		c.mu.Lock()
+		known := c.fixed[path]
+		c.mu.Unlock()
+		if known != nil {
+			return known, nil
+		}
 	}
 	s := &Schema{}
-	err := c.get(ctx, "/subjects/"+url.PathEscape(subject)+"/versions/"+name, s)
+	err := c.get(ctx, path, s)
+	if err == nil && version > 0 {
+		c.mu.Lock()
+		c.fixed[path] = s
+		c.mu.Unlock()
+	}
 	return s, err
 }
 

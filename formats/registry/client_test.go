@@ -115,3 +115,43 @@ func TestLogin(t *testing.T) {
 		}
 	}
 }
+
+// TestProtobufSchemas resolves imports through references, in several steps and
+// by several ways, and says what is missing.
+func TestProtobufSchemas(t *testing.T) {
+	s := registrytest.New()
+	t.Cleanup(s.Close)
+	c := client(t, registry.Config{URLs: []string{s.URL}})
+	ref := func(name, subject string) registrytest.Reference {
+		return registrytest.Reference{Name: name, Subject: subject, Version: 1}
+	}
+	s.Register("geo/units.proto", "PROTOBUF", `syntax = "proto3"; package geo; message Metres { double v = 1; }`)
+	s.Register("city", "PROTOBUF", `syntax = "proto3"; package geo; import "geo/units.proto"; message City { string name = 1; Metres high = 2; }`, ref("geo/units.proto", "geo/units.proto"))
+	visit := s.Register("visits-value", "PROTOBUF", `syntax = "proto3"; import "geo/city.proto"; import "geo/units.proto"; import "google/protobuf/timestamp.proto";
+		message Visit { geo.City city = 1; geo.Metres far = 2; google.protobuf.Timestamp at = 3; }`, ref("geo/city.proto", "city"), ref("geo/units.proto", "geo/units.proto"))
+	lost := s.Register("lost-value", "PROTOBUF", `syntax = "proto3"; import "geo/gone.proto"; message M { geo.Gone g = 1; }`)
+	dangling := s.Register("dangling", "PROTOBUF", `syntax = "proto3"; import "x.proto"; message M {}`, ref("x.proto", "nobody"))
+	plain := s.Register("plain", "AVRO", city)
+	latest, err := c.Latest(t.Context(), "protobuf", "visits-value")
+	if err != nil || latest.ID != visit || len(latest.Text) != 1 {
+		t.Fatalf("latest %+v, %v", latest, err)
+	}
+	o := formats.Options{Value: "protobuf", Schema: latest, Metadata: []string{}, Time: formats.TimeOptions{Field: []string{"at"}}}
+	columns, err := o.Base(nil)
+	if err != nil || len(columns.Fields) != 3 || columns.Fields[0].Type.String() != "struct<name:string,high:struct<v:double>>" {
+		t.Errorf("columns %+v, %v", columns, err)
+	}
+	for id, want := range map[uint32]string{lost: "geo/gone.proto", dangling: "reference x.proto", plain: "is AVRO, not PROTOBUF", 99: "no such schema", visit: ""} {
+		w, err := c.Writer(t.Context(), "protobuf", id)
+		if err != nil || !strings.Contains(w.Unknown, want) || (want == "") != (w.Unknown == "") {
+			t.Errorf("writer %d: %q, %v, want %q", id, w.Unknown, err, want)
+		}
+	}
+	asked := s.Asked()
+	if all, err := c.All(t.Context(), "protobuf", "visits-value"); err != nil || len(all) != 1 || s.Asked() != asked+2 { // its versions, and the one
+		t.Errorf("all %d, %v: %d requests", len(all), err, s.Asked()-asked)
+	}
+	if _, err := c.Latest(t.Context(), "protobuf", "lost-value"); !errors.Is(err, registry.ErrUnusable) || !strings.Contains(err.Error(), "geo/gone.proto") {
+		t.Errorf("a subject whose schema can't be read: %v", err)
+	}
+}

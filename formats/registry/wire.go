@@ -6,10 +6,11 @@ import (
 	"fmt"
 
 	"sawlog/formats"
+	"sawlog/formats/protobuf"
 )
 
 // types are the names that registries have for the formats of a value.
-var types = map[string]string{"avro": "AVRO"}
+var types = map[string]string{"avro": "AVRO", "protobuf": "PROTOBUF"}
 
 // Latest is the schema that a subject's values have now, as a plan holds it.
 func (c *Client) Latest(ctx context.Context, value, subject string) (*formats.WireSchema, error) {
@@ -22,7 +23,7 @@ func (c *Client) Latest(ctx context.Context, value, subject string) (*formats.Wi
 		return nil, fmt.Errorf("subject %s: %w", subject, err)
 	}
 	if w.Unknown != "" {
-		return nil, fmt.Errorf("subject %s: schema id %d %s", subject, w.ID, w.Unknown)
+		return nil, fmt.Errorf("%w: subject %s: schema id %d: %s", ErrUnusable, subject, w.ID, w.Unknown)
 	}
 	return &w, nil
 }
@@ -82,9 +83,29 @@ func (c *Client) wire(ctx context.Context, value string, s *Schema) (formats.Wir
 	if err != nil {
 		return w, err
 	}
+	if value == "protobuf" {
+		return compiled(w, s, refs), nil
+	}
 	for _, ref := range refs {
 		w.Text = append(w.Text, ref.Text)
 	}
 	w.Text = append(w.Text, s.Text)
 	return w, nil
+}
+
+// compiled is a Protobuf schema with all that it imports.
+func compiled(w formats.WireSchema, s *Schema, refs []Named) formats.WireSchema {
+	texts := map[string]string{}
+	for _, ref := range refs {
+		texts[ref.Name] = ref.Text
+	}
+	name := fmt.Sprintf("schema-id-%d.proto", s.ID)
+	texts[name] = s.Text
+	set, err := protobuf.CompileText(texts, name)
+	if err != nil {
+		w.Unknown = err.Error()
+		return w
+	}
+	w.Text = []string{set}
+	return w
 }

@@ -1,12 +1,16 @@
 // Package registrytest is a schema registry in memory with the public REST
-// surface, for tests: it can be put out of order and asks for a login.
+// surface, as far as serializers and readers of records need it, for tests: it can
+// be put out of order and asks for a login.
 package registrytest
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -48,10 +52,7 @@ func New() *Server {
 func (s *Server) Register(subject, kind, text string, refs ...Reference) uint32 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	added := &schema{uint32(len(s.byID) + 1), kind, text, refs}
-	s.byID[added.id] = added
-	s.subjects[subject] = append(s.subjects[subject], added)
-	return added.id
+	return s.add(subject, kind, text, refs, func(*schema) bool { return false })
 }
 
 // Down has the next n requests fail.
@@ -82,8 +83,13 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		refuse(w, http.StatusUnauthorized, 40101, "who are you?")
 		return
 	}
-	path := strings.Split(strings.Trim(r.URL.Path, "/"), "/")
+	path := strings.Split(strings.Trim(r.URL.EscapedPath(), "/"), "/")
+	for i, word := range path {
+		path[i], _ = url.PathUnescape(word) // it was escaped by net/url
+	}
 	switch {
+	case r.Method == http.MethodPost && path[0] == "subjects" && (len(path) == 2 || len(path) == 3 && path[2] == "versions"):
+		s.takeSchema(w, r, path[1], len(path) == 3)
 	case len(path) == 3 && path[0] == "schemas" && path[1] == "ids":
 		s.answerID(w, path[2])
 	case len(path) >= 3 && path[0] == "subjects" && path[2] == "versions":
@@ -91,6 +97,49 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	default:
 		refuse(w, http.StatusNotFound, 404, "no such path")
 	}
+}
+
+// takeSchema registers the schema of a request, or only looks it up. One that is
+// known keeps its id, whatever its subject.
+func (s *Server) takeSchema(w http.ResponseWriter, r *http.Request, subject string, register bool) {
+	var ask struct {
+		Text string      `json:"schema"`
+		Kind string      `json:"schemaType"`
+		Refs []Reference `json:"references"`
+	}
+	if err := json.NewDecoder(r.Body).Decode(&ask); err != nil {
+		refuse(w, http.StatusUnprocessableEntity, 42201, err.Error())
+		return
+	}
+	same := func(have *schema) bool {
+		return have.kind == cmp.Or(ask.Kind, "AVRO") && have.text == ask.Text && slices.Equal(have.refs, ask.Refs)
+	}
+	at := slices.IndexFunc(s.subjects[subject], same)
+	switch {
+	case at < 0 && !register:
+		refuse(w, http.StatusNotFound, 40403, "Schema not found")
+		return
+	case at < 0:
+		s.add(subject, cmp.Or(ask.Kind, "AVRO"), ask.Text, ask.Refs, same)
+		at = len(s.subjects[subject]) - 1
+	}
+	found := s.subjects[subject][at]
+	fields := found.fields(at + 1)
+	fields["subject"], fields["id"] = subject, found.id
+	answer(w, fields)
+}
+
+// add adds a version to a subject, with the id of a schema that is the same.
+func (s *Server) add(subject, kind, text string, refs []Reference, same func(*schema) bool) uint32 {
+	added := &schema{uint32(len(s.byID) + 1), kind, text, refs}
+	for _, have := range s.byID {
+		if same(have) {
+			added = have
+		}
+	}
+	s.byID[added.id] = added
+	s.subjects[subject] = append(s.subjects[subject], added)
+	return added.id
 }
 
 func (s *Server) answerID(w http.ResponseWriter, text string) {
