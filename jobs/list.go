@@ -25,6 +25,7 @@ type Status struct {
 	LastGood   time.Time `json:"last_success,omitzero"`
 	Freshness  string    `json:"freshness,omitempty"`
 	Stale      bool      `json:"stale"`
+	Drift      []Drift   `json:"drift,omitempty"` // records that no longer fit the schema
 	Generation int64     `json:"generation"`
 	Applied    time.Time `json:"applied"`
 	By         string    `json:"by,omitempty"`
@@ -118,6 +119,7 @@ func (s *Scheduler) status(j *jobState, now time.Time) Status {
 	if good := s.f.lastGood(j.Name); good != nil {
 		st.LastGood = good.Ended
 	}
+	st.Drift = s.f.drift(j)
 	return st
 }
 

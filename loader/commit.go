@@ -331,7 +331,9 @@ func (l *Ledger) draft(p *Plan, planID, run string, work *sealed) (*Record, erro
 		rec.Kind = Seal
 		return rec, nil
 	}
+	rec.Drift = driftOf(work.results)
 	rec.Schema, err = p.schemaAfter(l.fold.Schema)
+	rec.NewColumns = newColumns(l.fold.Schema, rec.Schema)
 	return rec, err
 }
 

@@ -55,6 +55,16 @@ func extendFields(prefix string, have, with []formats.Field) ([]formats.Field, e
 	return fields, nil
 }
 
+// typeConflict is a column that has another type than the data set's.
+type typeConflict struct {
+	column     string // dotted names
+	have, with *formats.Type
+}
+
+func (e *typeConflict) Error() string {
+	return fmt.Sprintf("column %s is %s in the data set and %s here", e.column, e.have, e.with)
+}
+
 // extendType lets the members of structs grow; all else stays as it is.
 func extendType(name string, have, with *formats.Type) (*formats.Type, error) {
 	if have == nil || with == nil {
@@ -66,7 +76,7 @@ func extendType(name string, have, with *formats.Type) (*formats.Type, error) {
 	same := have.Kind == with.Kind && have.Unit == with.Unit && have.Local == with.Local &&
 		have.Precision == with.Precision && have.Scale == with.Scale
 	if !same {
-		return nil, fmt.Errorf("column %s is %s in the data set and %s here", name, have, with)
+		return nil, &typeConflict{name, have, with}
 	}
 	switch have.Kind {
 	case formats.List, formats.Map:

@@ -20,6 +20,8 @@ type Outcome struct {
 	Bytes       int64          `json:"bytes"`
 	Ranges      []OutcomeRange `json:"ranges"`
 	Hours       []OutcomeHour  `json:"hours"`
+	Drift       []Drift        `json:"drift,omitempty"`       // what the records of reason type in quarantine are
+	NewColumns  []Column       `json:"new_columns,omitempty"` // that the data set had not before
 
 	// Number is the ledger record that holds the run's work; -1 = none.
 	Number int64 `json:"-"`
@@ -61,7 +63,7 @@ const (
 func OutcomeOf(rec *Record) *Outcome {
 	out := &Outcome{
 		Run: rec.Run, Job: rec.Job, Status: StatusCommitted, Plan: rec.Plan,
-		Ranges: []OutcomeRange{}, Hours: []OutcomeHour{}, Number: rec.Number,
+		Ranges: []OutcomeRange{}, Hours: []OutcomeHour{}, Number: rec.Number, Drift: rec.Drift, NewColumns: rec.NewColumns,
 	}
 	out.count(rec.Inputs, rec.Files)
 	return out
@@ -76,7 +78,7 @@ func (r *run) outcome(rec *Record) *Outcome {
 	} else {
 		out = &Outcome{
 			Run: r.ask.Run, Job: r.plan.Job, Plan: r.planID,
-			Ranges: []OutcomeRange{}, Hours: []OutcomeHour{}, Number: -1,
+			Ranges: []OutcomeRange{}, Hours: []OutcomeHour{}, Number: -1, Drift: driftOf(onePerSplit(r.results)),
 		}
 	}
 	out.Notes = map[string]int64{}

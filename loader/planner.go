@@ -66,7 +66,15 @@ func (pl *planner) plan(ctx context.Context) (*Plan, error) {
 	if err := pl.describe(ctx); err != nil {
 		return nil, err
 	}
-	if err := pl.resolve(ctx); err != nil {
+	var inputs []PlanInput
+	if pl.ask.Kind != Supersede {
+		if inputs, err = pl.inputs(ctx); err != nil {
+			return nil, err
+		}
+	}
+	// After the ends are known: who wrote a record of the plan had registered its
+	// schema before.
+	if err := askRegistry(ctx, pl.spec); err != nil {
 		return nil, err
 	}
 	schema, err := pl.schema()
@@ -97,13 +105,10 @@ func (pl *planner) plan(ctx context.Context) (*Plan, error) {
 	if p.Topics, err = pl.planTopics(ctx); err != nil {
 		return nil, err
 	}
-	if pl.ask.Kind == Supersede {
-		err = pl.supersede(ctx, p)
-	} else {
-		p.Inputs, err = pl.inputs(ctx)
-	}
-	if err != nil {
-		return nil, err
+	if p.Inputs = inputs; pl.ask.Kind == Supersede {
+		if err := pl.supersede(ctx, p); err != nil {
+			return nil, err
+		}
 	}
 	p.Splits = cut(pl.sized(p.Inputs), s.TargetBytes, s.Merge)
 	return p, nil
@@ -201,6 +206,10 @@ func (pl *planner) schema() (*formats.Schema, error) {
 	}
 	if err != nil {
 		e := &Error{Code: ExitConflict, Msg: "the job's schema conflicts with the data set's", Err: err}
+		if c, ok := errors.AsType[*typeConflict](err); ok && formats.Widens(c.have, c.with) {
+			return nil, e.hint("give all files the wider type first: sawlog out rewrite --root %s --job FILE; or declare column %s as %s under schema:, and values beyond it go to quarantine",
+				pl.d.Sink.Root(), c.column, c.have)
+		}
 		return nil, e.hint("keep the type and load into this data set, or give the job another root")
 	}
 	return schema, nil

@@ -28,7 +28,7 @@ type Preview struct {
 	HoursAre string         `json:"hours_are"`         // estimate | exact
 	Bad      int64          `json:"bad,omitempty"`     // scan only
 	Skipped  int64          `json:"skipped,omitempty"` // scan only
-	Columns  []string       `json:"columns,omitempty"` // new columns a scan found
+	Columns  []string       `json:"columns,omitempty"` // new ones: of the schema, and what a scan found
 	Retires  []string       `json:"retires,omitempty"`
 }
 
@@ -74,6 +74,9 @@ func (pl *planner) preview(ctx context.Context, p *Plan, status string) (*Previe
 	v := &Preview{
 		Plan: PlanID(p), Status: status, RowsAre: upperBound, BytesAre: estimate, HoursAre: estimate, Retires: p.Retires,
 		Ranges: []PreviewRange{}, Splits: []PreviewSplit{}, Hours: []PreviewHour{},
+	}
+	for _, c := range newColumns(pl.fold.Schema, p.Schema) {
+		v.Columns = append(v.Columns, c.Name)
 	}
 	for i := range p.Inputs {
 		in := &p.Inputs[i]

@@ -48,7 +48,9 @@ type Record struct {
 	Files         []File          `json:"files,omitempty"`
 	FilesRef      string          `json:"files_ref,omitempty"` // plans/<plan>/files-<sha>.jsonl holds Files
 	Retires       []string        `json:"retires,omitempty"`
-	Sealed        []int64         `json:"sealed,omitempty"`  // bucket keys sealed by this record
+	Sealed        []int64         `json:"sealed,omitempty"` // bucket keys sealed by this record
+	Drift         []Drift         `json:"drift,omitempty"`  // what quarantined records of reason type are
+	NewColumns    []Column        `json:"new_columns,omitempty"`
 	Profile       int             `json:"profile,omitempty"` // amend: the writer profile its files were made with
 	// Sum is the sha256 of the canonical JSON of the record without it: nothing
 	// else would notice a damaged last record.

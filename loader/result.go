@@ -18,6 +18,7 @@ type Result struct {
 	// Unknown is set, and Files is empty, when the records hold paths the
 	// plan's schema does not: what inference saw on the whole split.
 	Unknown *formats.Report `json:"unknown,omitempty"`
+	Drift   []Drift         `json:"drift,omitempty"` // what the quarantined records of reason type are
 	// Notes counts things worth showing, such as duplicate_keys, replaced_utf8.
 	Notes map[string]int64 `json:"notes,omitempty"`
 }

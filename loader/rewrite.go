@@ -17,8 +17,9 @@ import (
 // RewriteAsk says which files are to be written anew, and how.
 type RewriteAsk struct {
 	From, To int64 // bucket keys of the hours [From, To); To 0 = no end
-	// Spec is the job's: its declared columns, where they are wider than those
-	// of the data set, its codec and its target size. Nil = as the last load.
+	// Spec is the job's: its columns, declared or those of its decode.schema or
+	// registry, where they are wider than those of the data set, its codec and its
+	// target size. Nil = as the last load.
 	Spec        *Spec
 	TargetBytes int64 // files of less than half of it are merged; 0 = the spec's, or 256 MiB
 }
@@ -47,7 +48,7 @@ func (d *Driver) PlanRewrite(ctx context.Context, ask RewriteAsk) (*Plan, error)
 		V: 1, Dataset: f.Dataset, Job: f.Job, Kind: Compact, Now: d.Now().UnixMilli(), Base: f.Head,
 		Cluster: last.Cluster, Isolation: last.Isolation, Schema: f.Schema, Decode: last.Decode, Bucket: last.Bucket, Writer: last.Writer,
 	}
-	wider, err := p.widenBy(ask.Spec)
+	wider, err := p.widenBy(ctx, ask.Spec)
 	if err != nil {
 		return nil, err
 	}
@@ -73,7 +74,7 @@ func (d *Driver) PlanRewrite(ctx context.Context, ask RewriteAsk) (*Plan, error)
 }
 
 // widenBy takes the columns, and the codec, of a job.
-func (p *Plan) widenBy(spec *Spec) (wider bool, err error) {
+func (p *Plan) widenBy(ctx context.Context, spec *Spec) (wider bool, err error) {
 	if spec == nil {
 		return false, nil
 	}
@@ -85,7 +86,10 @@ func (p *Plan) widenBy(spec *Spec) (wider bool, err error) {
 		return false, fail(ExitConflict, "the data set is %q of job %q, the job given makes %q of %q", p.Dataset, p.Job, r.Dataset, r.Name)
 	}
 	p.Writer.Codec, p.Writer.Level = r.Codec, r.Level
-	if r.Schema == nil {
+	if err := askRegistry(ctx, r); err != nil {
+		return false, err
+	}
+	if r.Schema == nil && r.Decode.Schema == nil {
 		return false, nil
 	}
 	base, err := r.Decode.Base(r.Schema)

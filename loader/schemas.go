@@ -30,6 +30,9 @@ func registryError(err error, r *formats.Registry) error {
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded), errors.Is(err, registry.ErrUnavailable):
 	case errors.Is(err, registry.ErrAuth):
 		e.Code = ExitAuth
+	case errors.Is(err, registry.ErrUnusable):
+		e.Code = ExitConflict
+		return e.hint("decode.value, or the subject, is another than the one meant; or register a schema that can be read")
 	case errors.Is(err, registry.ErrNotFound):
 		e.Code = ExitNotFound
 		return e.hint("register the schema, or name its subject under decode.registry: {url: %s, subject: NAME}", r.URLs[0])
@@ -39,19 +42,19 @@ func registryError(err error, r *formats.Registry) error {
 	return e
 }
 
-// resolve asks the registry for what the columns are made of and for all that
-// the subject's values were written with so far.
-func (pl *planner) resolve(ctx context.Context) error {
-	o := &pl.spec.Decode
+// askRegistry asks for what the columns of a spec are made of and for
+// all that the subject's values were written with so far.
+func askRegistry(ctx context.Context, s *Spec) error {
+	o := &s.Decode
 	if o.Registry == nil || o.Schema != nil {
 		return nil
 	}
 	subject := o.Registry.Subject
 	if subject == "" {
-		if len(pl.spec.Topics) != 1 {
+		if len(s.Topics) != 1 {
 			return fail(ExitUsage, "decode.registry: several topics have several subjects: name one as subject")
 		}
-		subject = pl.spec.Topics[0] + "-value"
+		subject = s.Topics[0] + "-value"
 	}
 	c, err := openRegistry(o.Registry)
 	if err != nil {

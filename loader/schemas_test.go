@@ -96,3 +96,38 @@ func TestRegistry(t *testing.T) {
 		t.Error("reading asked the registry")
 	}
 }
+
+// TestRegistryErrors holds the exit codes of a plan whose registry has no answer
+// that will do.
+func TestRegistryErrors(t *testing.T) {
+	reg := registrytest.New()
+	defer reg.Close()
+	reg.Register("views-value", "JSON", `{}`)
+	reg.Register("lost", "PROTOBUF", `syntax = "proto3"; import "gone.proto"; message M {}`)
+	reg.Register("empty", "PROTOBUF", `syntax = "proto3"; enum E { Z = 0; }`)
+	for name, tt := range map[string]struct {
+		value, subject, message string
+		arrange                 func()
+		code                    int
+		words                   []string
+	}{
+		"down":             {"avro", "", "", func() { reg.Down(1000) }, ExitUnavailable, []string{"registry is unavailable"}},
+		"no login":         {"avro", "", "", func() { reg.User = "me" }, ExitAuth, []string{"refuses the login"}},
+		"no subject":       {"avro", "nobody", "", func() {}, ExitNotFound, []string{"subject nobody"}},
+		"another language": {"avro", "", "", func() {}, ExitConflict, []string{"subject views-value", "is JSON, not AVRO"}},
+		"a lost import":    {"protobuf", "lost", "", func() {}, ExitConflict, []string{"subject lost", "gone.proto"}},
+		"no message":       {"protobuf", "empty", "", func() {}, ExitUsage, []string{"has no message"}},
+		"no such message":  {"protobuf", "empty", "p.M", func() {}, ExitUsage, []string{"has no message p.M"}},
+	} {
+		r := newRig(t, 1)
+		r.spec.Decode = formats.Options{
+			Value: tt.value, Message: tt.message, Framing: formats.FramingConfluent, Time: formats.TimeOptions{Field: []string{"_timestamp"}},
+			Registry: &formats.Registry{URLs: []string{reg.URL}, Subject: tt.subject},
+		}
+		tt.arrange()
+		_, _, err := r.d.Plan(t.Context(), &r.spec, PlanAsk{})
+		reg.Down(0)
+		reg.User = ""
+		t.Run(name, func(t *testing.T) { exits(t, err, tt.code, tt.words...) })
+	}
+}

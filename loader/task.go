@@ -50,8 +50,9 @@ type task struct {
 	rows    int64
 	done    int64 // offsets passed
 	refused int64
-	told    time.Time // of the last progress reported
-	phase   string    // of the last progress reported
+	drift   map[Drift]int64 // of refused records, by kind
+	told    time.Time       // of the last progress reported
+	phase   string          // of the last progress reported
 }
 
 // taskConfig is what a task is given.
@@ -137,7 +138,7 @@ func (t *task) run(ctx context.Context) (*Result, error) {
 		res.Unknown = t.infer.Report()
 	} else {
 		slices.SortFunc(files, func(a, b File) int { return strings.Compare(a.Path, b.Path) })
-		res.Files = files
+		res.Files, res.Drift = files, driftList(t.drift)
 	}
 	for i := range t.inputs {
 		if in := &t.inputs[i]; in.Accounted() != in.Len() {
@@ -268,6 +269,7 @@ func (t *task) refuse(rng int, m *formats.Message, err error) error {
 		if t.infer != nil {
 			return nil
 		}
+		t.drifts(err)
 		return t.bad.add(m, bad)
 	case errors.Is(err, formats.ErrUnknownPath):
 		t.infer = formats.NewInference(t.schema, t.plan.Decode)
@@ -275,6 +277,18 @@ func (t *task) refuse(rng int, m *formats.Message, err error) error {
 	default:
 		return fmt.Errorf("%s/%d offset %d: %w", m.Topic, m.Partition, m.Offset, err)
 	}
+}
+
+// drifts counts a record with a value that its column can't hold.
+func (t *task) drifts(err error) {
+	m, ok := errors.AsType[*formats.Misfit](err)
+	if !ok {
+		return
+	}
+	if t.drift == nil {
+		t.drift = map[Drift]int64{}
+	}
+	t.drift[Drift{Column: m.Column, Type: m.Type, Seen: m.Seen}]++
 }
 
 // observe looks at a record for unknown paths only.

@@ -116,6 +116,9 @@ func (a *app) jobGet() *cobra.Command {
 				if err != nil {
 					return err
 				}
+				for _, d := range j.Drift {
+					a.print.Note("drift in %s since %s: column %s is %s, seen %s, records %d: %s", d.Dataset, d.Since, d.Column, d.Type, d.Seen, d.Records, d.Hint)
+				}
 				if a.print.Format == output.Table {
 					_, err = fmt.Fprint(a.print.Out, j.Text)
 					return err

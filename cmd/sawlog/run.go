@@ -246,6 +246,12 @@ func (a *app) printOutcomes(list []*loader.Outcome) error {
 	case 1:
 		v = list[0]
 	}
+	for _, o := range list {
+		if len(o.Drift) > 0 {
+			a.print.Note("%s: records in quarantine do not fit their columns: declare %s wider under schema:, give all files that type (sawlog out rewrite --job FILE), then load the records again (sawlog out requeue %s)",
+				o.Run, o.Drift[0].Column, o.Run)
+		}
+	}
 	return a.print.Print(v, func() *output.Rows {
 		rows := &output.Rows{}
 		for _, o := range list {
@@ -258,6 +264,12 @@ func (a *app) printOutcomes(list []*loader.Outcome) error {
 			rows.Add("bytes", o.Bytes)
 			for _, r := range o.Ranges {
 				rows.Add(fmt.Sprintf("%s/%d", r.Topic, r.Partition), fmt.Sprintf("%d..%d", r.Start, r.End))
+			}
+			for _, d := range o.Drift {
+				rows.Add("drift", fmt.Sprintf("column %s is %s", d.Column, d.Type), "seen "+d.Seen, d.Records)
+			}
+			for _, c := range o.NewColumns {
+				rows.Add("new column", c.Name, c.Type)
 			}
 			for i, h := range o.Hours {
 				if i == 48 && len(o.Hours) > 60 {

@@ -52,6 +52,13 @@ func (runner) Run(_ context.Context, s *jobs.Spec, _ jobs.Set, p *jobs.Planned, 
 	if strings.HasPrefix(s.Name, "bad") {
 		return nil, &loader.Error{Code: loader.ExitPartial, Msg: "7 <bad> records"}
 	}
+	if strings.HasPrefix(s.Name, "drifting") {
+		return &loader.Outcome{
+			Status: jobs.Committed, Plan: p.ID, Rows: 1, Number: 3,
+			Drift:      []loader.Drift{{Column: "user.<id>", Type: "int64", Seen: "string", Records: 12345}},
+			NewColumns: []loader.Column{{Name: "referrer", Type: "string"}},
+		}, nil
+	}
 	return &loader.Outcome{
 		Status: jobs.Committed, Plan: p.ID, Rows: 1234567, Number: 3,
 		Ranges: []loader.OutcomeRange{{Topic: "pageviews", Start: 0, End: 1234567, Data: 1234567}},
@@ -195,6 +202,15 @@ func TestJobPage(t *testing.T) {
 		t.Errorf("%d cells on a map of 3 days", n)
 	}
 	get(t, web, "/console/jobs/none", 404)
+}
+
+// TestDriftIsShown looks for drift and its way out on the pages of run and job.
+func TestDriftIsShown(t *testing.T) {
+	s, web := site(t, runner{})
+	apply(t, s, strings.ReplaceAll(job, "pageviews-hourly", "drifting"))
+	r := ended(t, s, "drifting")
+	want(t, get(t, web, "/console/runs/"+r.Run, 200), "Drift", "user.&lt;id&gt;", "int64", "12,345", "sawlog out requeue "+r.Run, "New columns", "referrer")
+	want(t, get(t, web, "/console/jobs/drifting", 200), "Drift", "user.&lt;id&gt;", "12,345", "sawlog out rewrite drifting", ">"+r.Run+"</a>")
 }
 
 func TestRunPage(t *testing.T) {
