@@ -252,6 +252,10 @@ func (w *work) keep(out *loader.Outcome) {
 	r.Seen = out.Notes
 }
 
+// abandonPatience bounds how long a plan is tried to be written off: a person
+// waits for the answer. A plan that stays open is taken up by the next run.
+const abandonPatience = 10 * time.Second
+
 // cancelled ends a run a person stopped and writes its plan off.
 func (w *work) cancelled() {
 	s, r := w.s, w.run
@@ -263,7 +267,7 @@ func (w *work) cancelled() {
 	if r.Plan == "" {
 		return
 	}
-	ctx, cancel := context.WithTimeout(s.ctx, time.Minute)
+	ctx, cancel := context.WithTimeout(s.ctx, abandonPatience)
 	defer cancel()
 	if err := s.c.Runner.Abandon(ctx, w.spec, w.set, r.Plan, r.Run, w.a.by); err != nil {
 		r.Reason += "; its plan stays open: " + err.Error()

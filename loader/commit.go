@@ -418,11 +418,13 @@ const putTries = 5
 // nonce means won, another lost, absence that the put may be repeated.
 func (l *Ledger) put(ctx context.Context, rec *Record, data []byte) (won bool, err error) {
 	name := RecordPath(rec.Number)
+	unsure := false
 	for try := range putTries {
 		if err = l.sink.PutIfAbsent(name, data); err == nil {
 			return true, nil
 		}
 		have, look := l.sink.ReadFile(name)
+		unsure = !errors.Is(look, sink.ErrNotExist) && (unsure || sink.ClassOf(err) == sink.Ambiguous)
 		switch {
 		case look == nil:
 			other, err := DecodeRecord(rec.Number, have)
@@ -438,17 +440,22 @@ func (l *Ledger) put(ctx context.Context, rec *Record, data []byte) (won bool, e
 		case errors.Is(err, sink.ErrExist):
 			return false, damaged(&RecordError{Number: rec.Number, Rule: "chain", Err: errors.New("its place is taken by something that is no record")})
 		}
-		if sink.ClassOf(err) == sink.Permanent {
+		if sink.ClassOf(err) == sink.Permanent || !sleep(ctx, time.Duration(try)*100*time.Millisecond) {
 			break
 		}
-		select {
-		case <-ctx.Done():
-			return false, ctx.Err()
-		case <-time.After(time.Duration(try) * 100 * time.Millisecond):
-		}
 	}
-	return false, sinkError(fmt.Sprintf("record %d was not committed", rec.Number), err)
+	what := fmt.Sprintf("record %d was not committed", rec.Number)
+	if unsure {
+		what, err = fmt.Sprintf("record %d may be committed", rec.Number), fmt.Errorf("%w: %w", errUnsure, err)
+	}
+	if cut := ctx.Err(); cut != nil {
+		return false, fmt.Errorf("%s: %w: %w", what, cut, err)
+	}
+	return false, sinkError(what, err)
 }
+
+// errUnsure is of a record that was put and could not be looked for.
+var errUnsure = errors.New("the store doesn't answer")
 
 // secure makes a record durable that was found written: with its folder and the
 // ledger's.

@@ -22,7 +22,7 @@ func openRoot(t *testing.T, root string) (s sink.Sink, done func()) {
 		}
 		return disk, func() {}
 	}
-	far, err := hdfs.Open(root, sink.Access{})
+	far, err := hdfs.Open(t.Context(), root, sink.Access{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -300,13 +300,16 @@ func readError(err error) error {
 	return sinkError("", err)
 }
 
-// sinkError gives an error of a sink its exit code: one that may pass is 6.
+// sinkError gives an error of a sink its exit code: one that may pass is 6, that
+// of who was asked to stop 130.
 func sinkError(msg string, err error) error {
 	if err == nil {
 		return nil
 	}
 	code := ExitFailed
 	switch {
+	case errors.Is(err, context.Canceled):
+		code = ExitInterrupted
 	case sink.ClassOf(err) != sink.Permanent:
 		code = ExitUnavailable
 	case errors.Is(err, fs.ErrPermission):

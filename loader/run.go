@@ -305,6 +305,9 @@ func (r *run) interrupted(err error) error {
 	if mark, named := r.ledger.Fold().Plans[r.planID]; named && mark.State == PlanCommitted {
 		return e.hint("plan %s is committed as record %d; whoever comes next finishes publishing it", r.planID, mark.Number)
 	}
+	if errors.Is(err, errUnsure) {
+		return e.hint("plan %s may be committed; the next run of the job looks, and goes on from there", r.planID)
+	}
 	staged := len(r.plan.Splits) - len(r.missing())
 	return e.hint("nothing was committed: plan %s is open, and the next run of the job resumes it (%d of %d splits were staged when this run last looked)",
 		r.planID, staged, len(r.plan.Splits))

@@ -31,7 +31,7 @@ func (a *app) openDataset(ctx context.Context, r datasetRef, name string) (sink.
 			return nil, nil, err
 		}
 	}
-	store, err := openSink(root, access)
+	store, err := openSink(ctx, root, a.reach(access))
 	if err != nil {
 		return nil, nil, err
 	}

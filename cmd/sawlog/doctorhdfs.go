@@ -50,7 +50,7 @@ or DataNode answers (retry), 4 the store refuses, 1 anything else.`,
 				scheme, rest, _ := strings.Cut(root, "://")
 				root = scheme + "://" + path.Dir(rest)
 			}
-			return a.storeFindings(hdfs.Examine(root, access))
+			return a.storeFindings(hdfs.Examine(cmd.Context(), root, access))
 		},
 	}
 }

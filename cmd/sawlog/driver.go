@@ -23,8 +23,9 @@ import (
 	"sawlog/loader/sink/local"
 )
 
-// openSink opens the root of a data set by the scheme of its URI.
-func openSink(root string, access sink.Access) (sink.Sink, error) {
+// openSink opens the root of a data set by the scheme of its URI, for as long as
+// ctx lives.
+func openSink(ctx context.Context, root string, access sink.Access) (sink.Sink, error) {
 	uri, err := rootURI(root)
 	if err != nil {
 		return nil, err
@@ -35,7 +36,7 @@ func openSink(root string, access sink.Access) (sink.Sink, error) {
 	case "file":
 		return openFolder(uri)
 	case "hdfs":
-		s, err := hdfs.Open(uri, access)
+		s, err := hdfs.Open(ctx, uri, access)
 		if err != nil {
 			return nil, output.Errorf(output.Usage, "%s", err).WithHint("sawlog doctor hdfs %s", uri)
 		}
@@ -87,9 +88,15 @@ func sourceOf(s jobs.Source, own []string, timeout time.Duration) consumer.Confi
 	return c
 }
 
+// reach is how a root is reached, with the patience the command line asks for.
+func (a *app) reach(access sink.Access) sink.Access {
+	access.Patience = a.patience
+	return access
+}
+
 // openDriver makes the driver of one data set. The caller closes it.
 func openDriver(ctx context.Context, root string, access sink.Access, source consumer.Config, log *slog.Logger) (*loader.Driver, func(), error) {
-	store, err := openSink(root, access)
+	store, err := openSink(ctx, root, access)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -170,7 +177,7 @@ func (a *app) targets(ctx context.Context, job *jobs.Spec) ([]target, error) {
 		if err != nil {
 			return nil, err
 		}
-		list = append(list, target{spec, job.Output.Access, source, &job.Run})
+		list = append(list, target{spec, a.reach(job.Output.Access), source, &job.Run})
 	}
 	if len(list) == 0 {
 		return nil, output.Errorf(output.NotFound, "job %s: no topic matches %q", job.Name, job.Source.Pattern)

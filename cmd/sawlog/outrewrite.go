@@ -146,7 +146,7 @@ id or a ledger number.`,
 			if ref.root == "" {
 				return output.Errorf(output.Usage, "--root is needed: amend works on a data set without a server")
 			}
-			d, closeDriver, err := openDriver(cmd.Context(), ref.root, sink.Access{}, consumer.Config{Brokers: a.brokers, Timeout: a.timeout}, a.logger())
+			d, closeDriver, err := openDriver(cmd.Context(), ref.root, a.reach(sink.Access{}), consumer.Config{Brokers: a.brokers, Timeout: a.timeout}, a.logger())
 			if err != nil {
 				return err
 			}

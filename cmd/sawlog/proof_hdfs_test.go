@@ -20,7 +20,7 @@ import (
 // mirror copies a data set from HDFS to a folder of this machine.
 func mirror(t *testing.T, root string) (dir string) {
 	t.Helper()
-	s, err := hdfs.Open(root, sink.Access{})
+	s, err := hdfs.Open(t.Context(), root, sink.Access{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -120,7 +120,7 @@ func (n *node) restored(root, name string, files int64) {
 		}
 	}
 	rerun(files, 0)
-	s, err := hdfs.Open(root, sink.Access{})
+	s, err := hdfs.Open(n.t.Context(), root, sink.Access{})
 	if err == nil {
 		err = errors.Join(s.Remove(name), s.Close())
 	}

@@ -77,7 +77,7 @@ func (a *app) rerunOf(ctx context.Context, root, run string) (*loader.RerunRepor
 	if root == "" {
 		return a.rerunOnServer(ctx, run)
 	}
-	d, closeDriver, err := openDriver(ctx, root, sink.Access{}, consumer.Config{Brokers: a.brokers, Timeout: a.timeout}, a.logger())
+	d, closeDriver, err := openDriver(ctx, root, a.reach(sink.Access{}), consumer.Config{Brokers: a.brokers, Timeout: a.timeout}, a.logger())
 	if err != nil {
 		return nil, err
 	}

@@ -25,6 +25,7 @@ type app struct {
 	format   string
 	verbose  bool
 	timeout  time.Duration
+	patience time.Duration // the timeout where one was asked for; 0 = none
 	color    string
 	progress string
 	yes      bool
@@ -50,7 +51,7 @@ Exit codes: 0 ok, 1 failed, 2 usage or invalid config, 3 not found, 4 conflict,
 	flags.StringVar(&a.server, "server", "http://127.0.0.1:8088", "`URL` of the server's API")
 	flags.StringVarP(&a.format, "output", "o", "table", "table, json, or jsonl where it streams")
 	flags.BoolVarP(&a.verbose, "verbose", "v", false, "say more on standard error")
-	flags.DurationVar(&a.timeout, "timeout", 30*time.Second, "how long a request may take")
+	flags.DurationVar(&a.timeout, "timeout", 30*time.Second, "how long a request may take; HDFS has a minute unless it is set")
 	flags.StringVar(&a.color, "color", "auto", "auto, always or never")
 	flags.StringVar(&a.progress, "progress", "auto", "auto, bar, plain or none")
 	flags.BoolVar(&a.yes, "yes", false, "do not ask before destroying something")
@@ -117,6 +118,9 @@ func (a *app) prepare(cmd *cobra.Command) error {
 	}
 	if a.timeout <= 0 {
 		return output.Errorf(output.Usage, "--timeout %s: want more than nothing", a.timeout)
+	}
+	if flags.Changed("timeout") {
+		a.patience = a.timeout
 	}
 	return nil
 }

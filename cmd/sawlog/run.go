@@ -220,7 +220,7 @@ func (a *app) runPlan(ctx context.Context, f runFlags) error {
 	if err != nil {
 		return err
 	}
-	d, closeDriver, err := openDriver(ctx, root, sink.Access{}, consumer.Config{Brokers: a.brokersOr(file.Brokers), Timeout: a.timeout}, a.logger())
+	d, closeDriver, err := openDriver(ctx, root, a.reach(sink.Access{}), consumer.Config{Brokers: a.brokersOr(file.Brokers), Timeout: a.timeout}, a.logger())
 	if err != nil {
 		return err
 	}

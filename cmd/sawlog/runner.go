@@ -184,7 +184,7 @@ func (r *runner) ledger(ctx context.Context, s *jobs.Spec, set jobs.Set) (*loade
 	if err != nil {
 		return nil, err
 	}
-	store, err := openSink(spec.Root, s.Output.Access)
+	store, err := openSink(ctx, spec.Root, s.Output.Access)
 	if err != nil {
 		return nil, err
 	}

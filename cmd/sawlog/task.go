@@ -10,6 +10,7 @@ import (
 	"sawlog/consumer"
 	"sawlog/jobs"
 	"sawlog/loader"
+	"sawlog/loader/sink"
 )
 
 // taskFlags say which task, and how it tells how it goes.
@@ -52,7 +53,8 @@ Exit codes: 0, 6 try again, 3, 4, 5 or 8 do not.`,
 				defer stop()
 				tell = lines
 			}
-			return output.Exit(loader.Exec(cmd.Context(), spec, openSink, tell, a.logger()))
+			open := func(uri string, access sink.Access) (sink.Sink, error) { return openSink(cmd.Context(), uri, access) }
+			return output.Exit(loader.Exec(cmd.Context(), spec, open, tell, a.logger()))
 		},
 	}
 	exec.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return output.Errorf(output.Conflict, "%s", err) })

@@ -1,5 +1,7 @@
 package sink
 
+import "time"
+
 // Access says how a root is reached and how its files are kept, where the URI
 // doesn't say it all. It names files on the node, never what stands in them,
 // and is no part of a plan: it can't change a byte of a data set. The zero value
@@ -12,4 +14,7 @@ type Access struct {
 	Principal   string   `json:"principal,omitempty"`   // NAME[/HOST]@REALM in the keytab
 	Replication int      `json:"replication,omitempty"` // copies of a block; 0 = the store's default
 	BlockSize   int64    `json:"block_size,omitempty"`  // bytes; 0 = the store's default
+	// Patience is how long a store that is away is waited for in one call,
+	// nanoseconds; 0 = a minute.
+	Patience time.Duration `json:"patience,omitempty"`
 }

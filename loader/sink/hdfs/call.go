@@ -1,7 +1,9 @@
 package hdfs
 
 import (
+	"context"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"time"
 
@@ -26,15 +28,29 @@ type limits struct {
 // ends with an error that says so and may be started again.
 var usual = limits{call: 30 * time.Second, idle: 60 * time.Second, patient: 60 * time.Second, first: 50 * time.Millisecond, longest: 5 * time.Second, doubt: 5 * time.Second, rest: 10 * time.Second}
 
+// grace is how long connections go on once the sink's context is done: for the
+// answer that is just coming, and to take half a file away.
+const grace = time.Second
+
+// within are the limits of who waits no longer than this for a call; 0 = as usual.
+func (l limits) within(patience time.Duration) limits {
+	if patience > 0 {
+		l.patient, l.call, l.idle = patience, min(l.call, patience), min(l.idle, patience)
+	}
+	return l
+}
+
 // patience is the waiting of one act between its tries.
 type patience struct {
+	ctx   context.Context
 	end   time.Time
 	pause time.Duration
 	most  time.Duration
 }
 
-func (l limits) patience() *patience {
-	return &patience{end: time.Now().Add(l.patient), pause: l.first, most: l.longest}
+func (s *Sink) patience() *patience {
+	l := s.limits
+	return &patience{ctx: s.ctx, end: time.Now().Add(l.patient), pause: l.first, most: l.longest}
 }
 
 // wait pauses before another try, and says whether there is to be one. Pauses
@@ -44,15 +60,30 @@ func (p *patience) wait() bool {
 	if time.Now().Add(pause).After(p.end) {
 		return false
 	}
-	time.Sleep(pause)
+	timer := time.NewTimer(pause)
+	defer timer.Stop()
+	select {
+	case <-p.ctx.Done():
+		return false
+	case <-timer.C:
+	}
 	p.pause = min(2*p.pause, p.most)
-	return true
+	return p.ctx.Err() == nil
 }
 
-// again pauses before an act that takes its own time is done anew.
-func (p *patience) again() {
+// again pauses before an act that takes its own time is done anew, and says
+// whether it is to be.
+func (p *patience) again() bool {
 	p.end = time.Now().Add(2 * p.most)
-	p.wait()
+	return p.wait()
+}
+
+// spent is the error of an act that isn't tried again.
+func (s *Sink) spent(op, name string, err error, class sink.Class) error {
+	if cut := s.ctx.Err(); cut != nil {
+		err = fmt.Errorf("%w: %w", cut, plain(err))
+	}
+	return classify(op, name, err, class)
 }
 
 // enter begins an act that needs the connection.
@@ -63,6 +94,18 @@ func (s *Sink) enter() {
 	if s.tired != nil {
 		s.tired.Stop()
 	}
+	if s.unbind == nil {
+		s.unbind = context.AfterFunc(s.ctx, func() { time.AfterFunc(grace, s.end) })
+	}
+}
+
+// free takes leave of the context, which may live for much longer. The caller
+// holds mu.
+func (s *Sink) free() {
+	if s.unbind != nil && s.acts == 0 {
+		s.unbind()
+		s.unbind = nil
+	}
 }
 
 // leave ends it. A sink that is asked for nothing keeps no connection, whose
@@ -70,7 +113,11 @@ func (s *Sink) enter() {
 func (s *Sink) leave() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.acts--; s.acts > 0 || s.client == nil {
+	if s.acts--; s.acts > 0 {
+		return
+	}
+	if s.client == nil {
+		s.free()
 		return
 	}
 	if s.tired == nil {
@@ -88,6 +135,7 @@ func (s *Sink) disconnect() {
 		client = nil
 	} else {
 		s.client = nil
+		s.free()
 	}
 	s.mu.Unlock()
 	if client != nil {
@@ -107,7 +155,8 @@ func (s *Sink) connect() (*hdfs.Client, error) {
 	if s.client != nil {
 		return s.client, nil
 	}
-	options, _, err := s.target.options(s.limits.dialNameNode, s.limits.dialDataNode)
+	w := wire{s.limits, s.late}
+	options, _, err := s.target.options(w.dialNameNode, w.dialDataNode)
 	if err != nil {
 		var login *loginError
 		return nil, &unsentError{err, !errors.As(err, &login) || login.denied}
@@ -132,7 +181,7 @@ func (s *Sink) connect() (*hdfs.Client, error) {
 func (s *Sink) ask(op, name string, call func(*hdfs.Client) error) error {
 	s.enter()
 	defer s.leave()
-	wait := s.limits.patience()
+	wait := s.patience()
 	for {
 		c, err := s.connect()
 		if err == nil {
@@ -142,7 +191,7 @@ func (s *Sink) ask(op, name string, call func(*hdfs.Client) error) error {
 			return classify(op, name, err, sink.Permanent)
 		}
 		if !wait.wait() {
-			return classify(op, name, err, sink.Retryable)
+			return s.spent(op, name, err, sink.Retryable)
 		}
 	}
 }
@@ -152,7 +201,7 @@ func (s *Sink) ask(op, name string, call func(*hdfs.Client) error) error {
 func (s *Sink) change(op, name string, call func(*hdfs.Client) error, done func(*hdfs.Client) (bool, error)) error {
 	s.enter()
 	defer s.leave()
-	wait := s.limits.patience()
+	wait := s.patience()
 	lost := false // an earlier try may have worked, or may work late
 	for {
 		c, err := s.connect()
@@ -174,9 +223,9 @@ func (s *Sink) change(op, name string, call func(*hdfs.Client) error, done func(
 		}
 		if !wait.wait() {
 			if lost {
-				return classify(op, name, err, sink.Ambiguous)
+				return s.spent(op, name, err, sink.Ambiguous)
 			}
-			return classify(op, name, err, sink.Retryable)
+			return s.spent(op, name, err, sink.Retryable)
 		}
 	}
 }

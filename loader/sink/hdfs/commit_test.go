@@ -26,7 +26,7 @@ var hasty = limits{call: 10 * time.Second, idle: 10 * time.Second, patient: time
 func through(t testing.TB, c *mini.Cluster, folder string, what func(string) harm) (*Sink, *proxy) {
 	t.Helper()
 	p := startProxy(t, c.NameNodes[0], what)
-	s, err := Open("hdfs://"+p.Addr+folder, sink.Access{})
+	s, err := Open(t.Context(), "hdfs://"+p.Addr+folder, sink.Access{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,6 +6,33 @@ import (
 	"time"
 )
 
+// wire dials connections that break when a context is done, whatever they wait
+// for.
+type wire struct {
+	limits limits
+	ctx    context.Context
+}
+
+// dial connects. The context the library gives never ends.
+func (w wire) dial(network, addr string) (net.Conn, error) {
+	conn, err := (&net.Dialer{Timeout: w.limits.call}).DialContext(w.ctx, network, addr)
+	if err != nil {
+		return nil, err
+	}
+	return &boundConn{conn, context.AfterFunc(w.ctx, func() { _ = conn.Close() })}, nil
+}
+
+// boundConn is a connection that a context closes.
+type boundConn struct {
+	net.Conn
+	release func() bool
+}
+
+func (c *boundConn) Close() error {
+	c.release()
+	return c.Conn.Close()
+}
+
 // nameConn is a connection to a NameNode. The library sets no deadline and goes
 // on with a connection that failed, on which each later answer belongs to an
 // earlier question; so every question arms the deadline of its answer, and the
@@ -15,12 +42,12 @@ type nameConn struct {
 	limit time.Duration
 }
 
-func (l limits) dialNameNode(ctx context.Context, network, addr string) (net.Conn, error) {
-	conn, err := (&net.Dialer{Timeout: l.call}).DialContext(ctx, network, addr)
+func (w wire) dialNameNode(_ context.Context, network, addr string) (net.Conn, error) {
+	conn, err := w.dial(network, addr)
 	if err != nil {
 		return nil, err
 	}
-	return &nameConn{conn, l.call}, nil
+	return &nameConn{conn, w.limits.call}, nil
 }
 
 func (c *nameConn) Write(p []byte) (int, error) {
@@ -50,12 +77,12 @@ type dataConn struct {
 	limit time.Duration
 }
 
-func (l limits) dialDataNode(ctx context.Context, network, addr string) (net.Conn, error) {
-	conn, err := (&net.Dialer{Timeout: l.call}).DialContext(ctx, network, addr)
+func (w wire) dialDataNode(_ context.Context, network, addr string) (net.Conn, error) {
+	conn, err := w.dial(network, addr)
 	if err != nil {
 		return nil, err
 	}
-	return &dataConn{conn, l.idle}, nil
+	return &dataConn{conn, w.limits.idle}, nil
 }
 
 func (c *dataConn) Write(p []byte) (int, error) {

@@ -19,8 +19,11 @@
 //
 //   - Deadlines: a connection of ours arms them with each question, and closes
 //     itself with its first error (conn.go).
-//   - Patience: calls are repeated for a minute while a NameNode starts, is in
-//     safe mode, hands over to another, or doesn't answer (call.go).
+//   - Patience: calls are repeated for a minute, or as long as is asked for, while
+//     a NameNode starts, is in safe mode, hands over to another, or doesn't answer
+//     (call.go).
+//   - An end: with the context of a sink its waiting is over, and a moment later
+//     its connections are.
 //   - An answer that is lost: each change says how to see whether it happened.
 //   - A DataNode that fails under a writer: the file is sent again from this
 //     machine, to a name of its own (write.go). Which DataNodes get a block is the

@@ -1,6 +1,7 @@
 package hdfs
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -34,6 +35,7 @@ const maxSkew = time.Minute
 
 // examination looks at one root, step by step.
 type examination struct {
+	ctx    context.Context
 	target *target
 	sink   *Sink  // on folder
 	folder string // the root, or what there is of the way to it
@@ -43,8 +45,9 @@ type examination struct {
 // Examine looks at all a load into the root needs, one thing after the other,
 // and stops where nothing further can be told. It writes a few small files into
 // the root, or into the folder the root would be made in, and takes them away.
-func Examine(root string, access sink.Access) []Finding {
-	e := &examination{}
+// It ends with ctx.
+func Examine(ctx context.Context, root string, access sink.Access) []Finding {
+	e := &examination{ctx: ctx}
 	steps := []struct {
 		check  string
 		advice string
@@ -98,7 +101,7 @@ func (e *examination) resolve(root string, access sink.Access) (string, error) {
 }
 
 func (e *examination) login() (string, error) {
-	_, l, err := e.target.options(usual.dialNameNode, usual.dialDataNode)
+	l, err := e.target.login(e.ctx)
 	if err != nil {
 		return "", err
 	}
@@ -111,7 +114,7 @@ func (e *examination) connectAll(advice string) bool {
 	for _, addr := range e.target.namenodes {
 		f := Finding{Check: "connect " + addr}
 		start := time.Now()
-		conn, err := net.DialTimeout("tcp", addr, 10*time.Second)
+		conn, err := (&net.Dialer{Timeout: 10 * time.Second}).DialContext(e.ctx, "tcp", addr)
 		if err == nil {
 			_ = conn.Close() // only the dial was asked for
 			found = true
@@ -137,7 +140,7 @@ func (e *examination) look() (string, error) {
 		limits := usual
 		limits.patient, limits.call = 5*time.Second, 10*time.Second // a person waits
 		e.close()
-		e.sink = &Sink{target: &at, limits: limits}
+		e.sink = newSink(e.ctx, &at, limits)
 		st, err := e.sink.Stat("")
 		if errors.Is(err, fs.ErrNotExist) && at.dir != "/" {
 			at.dir = path.Dir(at.dir)

@@ -22,7 +22,7 @@ func first(list []Finding) *Finding {
 
 // examined has the doctor look at the roots of TestRefusals.
 func examined(t *testing.T, c *mini.Cluster) {
-	found := Examine(c.URI("/w/new/root"), sink.Access{})
+	found := Examine(t.Context(), c.URI("/w/new/root"), sink.Access{})
 	if f := first(found); f != nil {
 		t.Fatalf("%s: %v", f.Check, f.Err)
 	}
@@ -43,7 +43,7 @@ func examined(t *testing.T, c *mini.Cluster) {
 		t.Errorf("the doctor left %s (%v)", names(list), err)
 	}
 	c.Do("safemode on")
-	safe := first(Examine(c.URI("/w"), sink.Access{}))
+	safe := first(Examine(t.Context(), c.URI("/w"), sink.Access{}))
 	c.Do("safemode off")
 	if safe == nil || safe.Check != "safe mode" || sink.ClassOf(safe.Err) != sink.Retryable || safe.Advice == "" {
 		t.Errorf("in safe mode: %+v", safe)
@@ -55,7 +55,7 @@ func examined(t *testing.T, c *mini.Cluster) {
 		"/coded": {"folder", sink.ErrRefused}, "/encrypted/a": {"folder", sink.ErrRefused},
 		"/theirs": {"write", fs.ErrPermission}, "/names": {"write", sink.ErrRefused}, "/bytes": {"write", sink.ErrRefused},
 	} {
-		if f := first(Examine(c.URI(root), sink.Access{})); f == nil || !strings.HasPrefix(f.Check, want.check) || !errors.Is(f.Err, want.is) {
+		if f := first(Examine(t.Context(), c.URI(root), sink.Access{})); f == nil || !strings.HasPrefix(f.Check, want.check) || !errors.Is(f.Err, want.is) {
 			t.Errorf("%s: %+v", root, f)
 		}
 	}
@@ -73,10 +73,10 @@ func TestDoctorStopsWhereNothingFurtherCanBeTold(t *testing.T) {
 	t.Setenv("HADOOP_CONF_DIR", "")
 	t.Setenv("HADOOP_HOME", "")
 	var usage *UsageError
-	if f := first(Examine("hdfs:///a", sink.Access{})); f == nil || f.Check != "resolve" || !errors.As(f.Err, &usage) {
+	if f := first(Examine(t.Context(), "hdfs:///a", sink.Access{})); f == nil || f.Check != "resolve" || !errors.As(f.Err, &usage) {
 		t.Errorf("a root without a host: %+v", f)
 	}
-	found := Examine("hdfs://127.0.0.1:1/a", sink.Access{User: "u"})
+	found := Examine(t.Context(), "hdfs://127.0.0.1:1/a", sink.Access{User: "u"})
 	if f := found[len(found)-1]; f.Check != "connect" || sink.ClassOf(f.Err) != sink.Retryable || f.Advice == "" {
 		t.Errorf("nobody there: %+v", found)
 	}

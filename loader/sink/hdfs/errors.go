@@ -55,13 +55,17 @@ func outcomeOf(err error) outcome {
 		unsent  *unsentError
 		pathErr *os.PathError
 	)
+	if errors.As(err, &unsent) { // whatever it wraps: a look that was lost is no change
+		if unsent.final {
+			return answered
+		}
+		return refused
+	}
 	if errors.As(err, &pathErr) {
 		err = pathErr.Err
 	}
 	switch {
-	case errors.As(err, &unsent) && unsent.final:
-		return answered
-	case unsent != nil, strings.HasPrefix(err.Error(), "no available namenodes"):
+	case strings.HasPrefix(err.Error(), "no available namenodes"):
 		return refused
 	case errors.As(err, &remote):
 		for _, name := range passing {

@@ -2,6 +2,7 @@ package hdfs
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"io"
 	"math"
@@ -26,22 +27,36 @@ const (
 type Sink struct {
 	target *target
 	limits limits
+	ctx    context.Context    // what fails once it is done isn't tried again
+	late   context.Context    // connections break when it is done, a moment after ctx
+	end    context.CancelFunc // of late
 
 	mu     sync.Mutex
 	client *hdfs.Client // nil = not connected
 	acts   int          // under way
 	tired  *time.Timer  // gives the connection up; nil = never needed yet
+	unbind func() bool  // of late from ctx; nil = nothing is connected
 }
 
 var _ sink.Sink = (*Sink)(nil)
 
 // Open returns the sink an hdfs: URI names. It asks nothing of the network.
-func Open(uri string, access sink.Access) (*Sink, error) {
+//
+// The sink works for as long as ctx does. When that is done, what is under way
+// and the clearing away after it have a moment left (grace); what fails then isn't
+// tried again, and its error is ctx's, too.
+func Open(ctx context.Context, uri string, access sink.Access) (*Sink, error) {
 	t, err := targetOf(uri, access)
 	if err != nil {
 		return nil, err
 	}
-	return &Sink{target: t, limits: usual}, nil
+	return newSink(ctx, t, usual.within(access.Patience)), nil
+}
+
+func newSink(ctx context.Context, t *target, l limits) *Sink {
+	s := &Sink{target: t, limits: l, ctx: ctx}
+	s.late, s.end = context.WithCancel(context.WithoutCancel(ctx))
+	return s
 }
 
 // Close ends the connection now; without it that happens after a while. The sink
@@ -52,6 +67,7 @@ func (s *Sink) Close() error {
 	if s.tired != nil {
 		s.tired.Stop()
 	}
+	s.free()
 	if s.client == nil {
 		return nil
 	}

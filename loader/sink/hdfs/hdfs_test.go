@@ -14,7 +14,7 @@ import (
 // open returns a sink on a folder of a cluster.
 func open(t testing.TB, c *mini.Cluster, folder string) *Sink {
 	t.Helper()
-	s, err := Open(c.URI(folder), sink.Access{})
+	s, err := Open(t.Context(), c.URI(folder), sink.Access{})
 	if err != nil {
 		t.Fatal(err)
 	}

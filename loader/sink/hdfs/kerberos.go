@@ -54,11 +54,7 @@ type loginError struct {
 }
 
 func (e *loginError) Error() string {
-	by := "keytab " + e.login.keytab
-	if e.login.keytab == "" {
-		by = "ticket cache " + e.login.cache
-	}
-	text := fmt.Sprintf("Kerberos: %s by %s: %v", e.login.principal, by, e.err)
+	text := fmt.Sprintf("Kerberos: %s by %s: %v", e.login.principal, e.login.by(), e.err)
 	if !e.end.IsZero() {
 		text += ", and the last ticket ended at " + e.end.UTC().Format(time.RFC3339)
 	}
@@ -85,6 +81,14 @@ func newLogin(t *target, env func(string) string) (*login, error) {
 		return nil, &loginError{l, time.Time{}, true, err}
 	}
 	return l, l.renew(t.namenodes[0])
+}
+
+// by is what the identity is proved by.
+func (l *login) by() string {
+	if l.keytab == "" {
+		return "ticket cache " + l.cache
+	}
+	return "keytab " + l.keytab
 }
 
 // qualified is a principal with its realm, and with this machine's name in the
@@ -201,7 +205,7 @@ func (l *login) fromKeytab() (*credentials.CCache, *credentials.Credential, erro
 	}
 	got, err := client.ASExchange(realm, ask, 0)
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, outdated(err)
 	}
 	ticket, err := got.Ticket.Marshal()
 	if err != nil {
@@ -213,6 +217,20 @@ func (l *login) fromKeytab() (*credentials.CCache, *credentials.Credential, erro
 	cache := &credentials.CCache{Credentials: []*credentials.Credential{entry}}
 	cache.DefaultPrincipal.Realm, cache.DefaultPrincipal.PrincipalName = realm, client.Credentials.CName()
 	return cache, entry, nil
+}
+
+// wrongKeys is what a KDC, or gokrb5 for one that doesn't ask first, says of keys
+// that are not those of the principal.
+var wrongKeys = []string{"KDC_ERR_PREAUTH_FAILED", "KRB_AP_ERR_BAD_INTEGRITY", "client password/keytab incorrect"}
+
+// outdated explains the error of a login by keys of an earlier password.
+func outdated(err error) error {
+	for _, text := range wrongKeys {
+		if strings.Contains(err.Error(), text) {
+			return fmt.Errorf("the keys are not those the KDC has, export the keytab anew if the password was changed: %w", err)
+		}
+	}
+	return err
 }
 
 // narrowed is the configuration with only the encryption types the keytab has

@@ -58,7 +58,7 @@ func (s *Sink) place(temp, name string, data []byte) error {
 	s.enter()
 	defer s.leave()
 	dir := path.Dir(name)
-	wait := s.limits.patience()
+	wait := s.patience()
 	for {
 		c, err := s.connect()
 		if err == nil {
@@ -104,12 +104,12 @@ func (s *Sink) look(c *hdfs.Client, temp, name string) (won, taken bool, err err
 // can't be reached for as long again is that not known.
 func (s *Sink) giveUp(temp, name string, data []byte, err error) error {
 	if gone := s.RemoveAll(temp); gone != nil {
-		return classify("put", name, errors.Join(err, gone), sink.Ambiguous)
+		return s.spent("put", name, errors.Join(err, gone), sink.Ambiguous)
 	}
 	have, look := s.ReadFile(name)
 	switch {
 	case errors.Is(look, sink.ErrNotExist):
-		return classify("put", name, err, sink.Retryable)
+		return s.spent("put", name, err, sink.Retryable)
 	case look != nil, bytes.Equal(have, data):
 		return &sink.Error{Op: "put", Path: name, Class: sink.Ambiguous, Err: errors.Join(plain(err), look)}
 	default:

@@ -8,7 +8,6 @@ import (
 	"net"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -32,39 +31,15 @@ func kerberized(t *testing.T, protection string, conf ...string) (*mini.Cluster,
 		Kerberos: true,
 		Conf:     append(conf, "hadoop.rpc.protection="+protection, "dfs.data.transfer.protection="+protection),
 	})
-	dir := t.TempDir()
-	site := "<configuration>" + prop("hadoop.security.authentication", "kerberos") + prop("dfs.namenode.kerberos.principal", "hdfs/localhost@EXAMPLE.COM") +
-		prop("hadoop.rpc.protection", protection) + prop("dfs.data.transfer.protection", protection) + "</configuration>"
-	if err := os.WriteFile(filepath.Join(dir, "core-site.xml"), []byte(site), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	t.Setenv("HADOOP_CONF_DIR", dir)
-	t.Setenv("KRB5_CONFIG", shortLived(t, filepath.Join(c.Kerberos, "client-krb5.conf")))
-	t.Setenv("KRB5CCNAME", filepath.Join(dir, "no-tickets"))
+	c.Site(t, protection, lifetime)
 	c.Do("mkdir /w 777")
-	return c, sink.Access{Keytab: filepath.Join(c.Kerberos, "client.keytab"), Principal: "sawlog@EXAMPLE.COM"}
-}
-
-// shortLived is a krb5.conf that asks for tickets of this lifetime; those the
-// cluster asks for live as long as it needs.
-func shortLived(t *testing.T, of string) string {
-	t.Helper()
-	text, err := os.ReadFile(of)
-	if err != nil {
-		t.Fatal(err)
-	}
-	name := filepath.Join(t.TempDir(), "krb5.conf")
-	text = bytes.Replace(text, []byte("[libdefaults]"), []byte("[libdefaults]\nticket_lifetime = "+strconv.Itoa(int(lifetime.Seconds()))+"s"), 1)
-	if err := os.WriteFile(name, text, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	return name
+	return c, sink.Access{Keytab: c.Keytab(), Principal: mini.Principal}
 }
 
 // openAs returns a sink on a folder, by the identity in access.
 func openAs(t *testing.T, root string, access sink.Access) *Sink {
 	t.Helper()
-	s, err := Open(root, access)
+	s, err := Open(t.Context(), root, access)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -77,7 +52,7 @@ func TestKerberos(t *testing.T) {
 	t.Run("tickets are renewed", func(t *testing.T) { outlives(t, c, access) })
 	t.Run("logins are refused", func(t *testing.T) { refusedLogins(t, c, access) })
 	t.Run("doctor", func(t *testing.T) {
-		found := Examine(c.URI("/w"), access)
+		found := Examine(t.Context(), c.URI("/w"), access)
 		if f := first(found); f != nil {
 			t.Fatalf("%s: %v", f.Check, f.Err)
 		}
@@ -124,6 +99,7 @@ func refusedLogins(t *testing.T, c *mini.Cluster, access sink.Access) {
 		want   string
 	}{
 		"no such keytab":     {sink.Access{Keytab: "/nowhere.keytab", Principal: access.Principal}, "/nowhere.keytab"},
+		"keys of before":     {sink.Access{Keytab: c.OldKeytab(t), Principal: access.Principal}, "the keys are not those the KDC has"},
 		"no keys":            {sink.Access{Keytab: noKeys, Principal: access.Principal}, "none.keytab"},
 		"another principal":  {sink.Access{Keytab: access.Keytab, Principal: "other@EXAMPLE.COM"}, "only of sawlog@EXAMPLE.COM"},
 		"no tickets":         {sink.Access{}, "run kinit"},

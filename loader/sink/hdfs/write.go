@@ -107,7 +107,7 @@ const sendTries = 10
 func (s *Sink) send(out *hdfs.FileWriter, name string, src io.ReaderAt, size int64) error {
 	s.enter()
 	defer s.leave()
-	wait := s.limits.patience()
+	wait := s.patience()
 	part := ""
 	var err error
 	for try := range sendTries {
@@ -115,14 +115,11 @@ func (s *Sink) send(out *hdfs.FileWriter, name string, src io.ReaderAt, size int
 			if err = s.fill(out, cmp.Or(part, name), io.NewSectionReader(src, 0, size), size); err == nil {
 				break
 			}
-			if outcomeOf(err) == answered && !isUnleased(err) || try == sendTries-1 {
+			if outcomeOf(err) == answered && !isUnleased(err) || try == sendTries-1 || !wait.again() {
 				break
 			}
-			wait.again()
 		}
-		if part != "" {
-			_ = s.RemoveAll(part) // what is left of a try; its error is not of interest
-		}
+		s.tidy(part)
 		part = path.Join(path.Dir(name), "."+path.Base(name)+"."+nonce())
 		if out, err = s.create(part); err != nil {
 			break
@@ -134,15 +131,25 @@ func (s *Sink) send(out *hdfs.FileWriter, name string, src io.ReaderAt, size int
 	if err == nil {
 		return nil
 	}
-	for _, left := range []string{part, name} {
-		if left != "" {
-			_ = s.RemoveAll(left) // half a file; the error above is the one to report
-		}
+	if outcomeOf(err) != unknown { // somebody answers
+		s.tidy(part)
+		s.tidy(name)
 	}
 	if outcomeOf(err) == answered && !isUnleased(err) {
 		return classify("write", name, err, sink.Permanent)
 	}
-	return classify("write", name, err, sink.Retryable)
+	return s.spent("write", name, err, sink.Retryable)
+}
+
+// tidy takes away half a file, unless that fails: what stays is in a folder that
+// is swept.
+func (s *Sink) tidy(name string) {
+	if name == "" {
+		return
+	}
+	if c, err := s.connect(); err == nil {
+		_ = c.RemoveAll(s.at(name))
+	}
 }
 
 // fill writes all bytes to a file that was just made, and closes it.
@@ -163,7 +170,7 @@ func (s *Sink) fill(out *hdfs.FileWriter, name string, src io.Reader, size int64
 // writes it, and its length tells. Was it not, it can never be: then it is sent
 // anew, after a while in which its DataNodes may still be heard of.
 func (s *Sink) finish(out *hdfs.FileWriter, name string, size int64) error {
-	wait := s.limits.patience()
+	wait := s.patience()
 	lost := false
 	for {
 		err := out.Close()
