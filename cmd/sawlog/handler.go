@@ -32,6 +32,7 @@ func (s *server) face(scheduler *jobs.Scheduler) http.Handler {
 		Version:   version,
 		Loopback:  err == nil && ip != nil && ip.IsLoopback(),
 		Checks:    map[string]func() error{"broker": s.broker.Ready},
+		Tickets:   s.tickets.list,
 		Plan:      run.Plan,
 		Rerun: func(ctx context.Context, spec *jobs.Spec, set jobs.Set, what string) (any, error) {
 			d, _, done, err := run.open(ctx, spec, set)

@@ -17,6 +17,7 @@ import (
 	"sawlog/cmd/sawlog/output"
 	"sawlog/consumer"
 	"sawlog/jobs"
+	"sawlog/loader/sink/hdfs"
 	"sawlog/offsets"
 )
 
@@ -24,6 +25,7 @@ import (
 type server struct {
 	broker   *broker.Broker
 	jobs     *scheduling
+	tickets  *tickets
 	runner   *runner
 	forward  http.Handler
 	front    front
@@ -108,6 +110,7 @@ func reachable(bound, advertised string) string {
 // schedule starts the scheduler, if this node is to run it now, and the watch
 // that starts and stops it from then on. A node alone must be able to.
 func (s *server) schedule(ctx context.Context) error {
+	s.tickets = &tickets{specs: s.specs, login: hdfs.Login, log: s.log}
 	s.jobs = &scheduling{broker: s.broker, runner: s.runner, log: s.log, face: s.face}
 	s.jobs.show(nil)
 	if s.broker.Alone() {
@@ -117,7 +120,22 @@ func (s *server) schedule(ctx context.Context) error {
 	}
 	ctx, s.scheduling = context.WithCancel(context.WithoutCancel(ctx))
 	s.scheduled.Go(func() { s.jobs.run(ctx) })
+	s.scheduled.Go(func() { s.tickets.watch(ctx) })
 	return nil
+}
+
+// specs are the jobs of the scheduler, none where it doesn't run.
+func (s *server) specs() (list []*jobs.Spec) {
+	scheduler := s.jobs.scheduler()
+	if scheduler == nil {
+		return nil
+	}
+	for _, job := range scheduler.List() {
+		if spec, err := scheduler.Spec(job.Name); err == nil {
+			list = append(list, spec)
+		}
+	}
+	return list
 }
 
 // portError tells what to do when an address is taken.

@@ -36,6 +36,9 @@ type Config struct {
 	Loopback bool
 	// Checks are what /readyz asks, by name.
 	Checks map[string]func() error
+	// Tickets are the Kerberos logins of the jobs. One that fails is told, but
+	// a broker whose loads can't log in is ready all the same.
+	Tickets func() []Ticket
 
 	// Plan says what a run of one data set of a job would do.
 	Plan func(ctx context.Context, s *jobs.Spec, set jobs.Set, ask jobs.Ask) (*jobs.Planned, error)
@@ -176,6 +179,9 @@ func (s *server) ready(w http.ResponseWriter, r *http.Request) {
 		} else {
 			lines.WriteString("[+] " + name + " ok\n")
 		}
+	}
+	for _, t := range s.tickets() {
+		lines.WriteString(t.line())
 	}
 	text := "ok\n"
 	if status != http.StatusOK {

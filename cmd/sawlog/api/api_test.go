@@ -95,6 +95,7 @@ type world struct {
 	web     *httptest.Server
 	client  *Client
 	ready   error
+	tickets []Ticket
 }
 
 func newWorld(t *testing.T) *world {
@@ -112,7 +113,7 @@ func newWorld(t *testing.T) *world {
 		Place: func() broker.ClusterSnapshot {
 			return broker.ClusterSnapshot{Fenced: true, Term: 5, UnderReplicated: 3, ISRShrinks: 4, TakeoverTime: 250 * time.Millisecond, Lag: map[offsets.BrokerID]int64{2: 9}}
 		},
-		Checks: map[string]func() error{"broker": func() error { return w.ready }},
+		Checks: map[string]func() error{"broker": func() error { return w.ready }}, Tickets: func() []Ticket { return w.tickets },
 		Verify: func(_ context.Context, _ *jobs.Spec, set jobs.Set, run string) (any, error) {
 			if run == "" {
 				return nil, &loader.Error{Code: loader.ExitMismatch, Msg: "part-0 has other bytes", Hint: "rerun it"}
@@ -377,12 +378,18 @@ func TestHealthMetricsAndCluster(t *testing.T) {
 	if _, text := w.do("GET", "/readyz?verbose", "", nil); text != "[+] broker ok\nok\n" {
 		t.Errorf("readyz: %s", text)
 	}
+	w.tickets = []Ticket{{Service: "nn1", Principal: "load@EX", End: time.Unix(1_900_000_000, 0)}, {Service: "nn2", Principal: "load@EX", Err: errors.New("the key is old")}}
+	if resp, text := w.do("GET", "/readyz?verbose", "", nil); resp.StatusCode != 200 || text != "[+] broker ok\n[+] login for nn1 ok: load@EX, ticket until 2030-03-17T17:46:40Z\n[!] login for nn2: the key is old\nok\n" {
+		t.Errorf("readyz with tickets: %d %s", resp.StatusCode, text)
+	}
 	w.ready = errors.New("no controller")
-	if resp, text := w.do("GET", "/readyz", "", nil); resp.StatusCode != 503 || text != "[-] broker: no controller\nnot ready\n" {
+	if resp, text := w.do("GET", "/readyz", "", nil); resp.StatusCode != 503 || !strings.HasPrefix(text, "[-] broker: no controller\n") || !strings.HasSuffix(text, "\nnot ready\n") {
 		t.Errorf("not ready: %d %s", resp.StatusCode, text)
 	}
 	_, text := w.do("GET", "/metrics", "", nil)
 	for _, line := range []string{
+		`sawlog_kerberos_login_ok{principal="load@EX",service="nn1"} 1`, `sawlog_kerberos_login_ok{principal="load@EX",service="nn2"} 0`,
+		`sawlog_kerberos_ticket_expires_timestamp_seconds{principal="load@EX",service="nn1"} 1.9e+09`,
 		"sawlog_requests_total 77", "sawlog_log_bytes 4096", `sawlog_job_paused{job="pageviews-hourly"} 0`,
 		`kafka_topic_partition_current_offset{partition="2",topic="pageviews"} 42`,
 		`kafka_topic_partition_oldest_offset{partition="2",topic="pageviews"} 10`,

@@ -114,7 +114,7 @@ func (n *numbers) Describe(ch chan<- *prometheus.Desc) {
 	}
 	for _, d := range []*prometheus.Desc{
 		jobQueued, jobRunning, jobPaused, jobStale, jobSuccess, jobEnded, jobRows, jobBad, jobBytes, jobFiles, jobSeconds,
-		topicEnd, topicStart, groupAt, groupLag, groupMember, brokerCount, followerLag,
+		topicEnd, topicStart, groupAt, groupLag, groupMember, brokerCount, followerLag, ticketOK, ticketEnd,
 	} {
 		ch <- d
 	}
@@ -134,6 +134,9 @@ func (n *numbers) Collect(ch chan<- prometheus.Metric) {
 		for _, j := range n.s.Jobs.Stats() {
 			collectJob(ch, j)
 		}
+	}
+	for _, t := range n.s.tickets() {
+		t.collect(ch)
 	}
 	if n.s.Cluster != nil {
 		n.s.lag.collect(ch, n.s.Cluster)
