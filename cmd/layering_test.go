@@ -67,6 +67,9 @@ var rooms = map[string][]string{
 	"cmd/sawlog/config":             {"*"},
 	"cmd/sawlog/output":             {"*"},
 	"cmd/sawlog/demo":               {"*"},
+	"loader/engine/kubernetes/kubetest": {
+		"broker/compat/peer", // for tests
+	},
 }
 
 // soleImporters names who may import a heavy library; tests are free.
@@ -78,7 +81,7 @@ var soleImporters = map[string][]string{
 	"github.com/prometheus/client_golang":            {"cmd/sawlog/api"},
 	"github.com/spf13/cobra":                         {"cmd/sawlog"},
 	"github.com/vbauerster/mpb/v8":                   {"cmd/sawlog", "cmd/sawlog/output"},
-	"go.yaml.in/yaml/v4":                             {"jobs", "cmd/sawlog/config", "cmd/sawlog"},
+	"go.yaml.in/yaml/v4":                             {"jobs", "cmd/sawlog/config", "cmd/sawlog", "loader/engine/kubernetes/kubetest"},
 	"github.com/adhocore/gronx":                      {"jobs"},
 	"github.com/pierrec/lz4/v4":                      {"broker/record"},
 	"github.com/colinmarc/hdfs/v2":                   {"loader/sink/hdfs"},

@@ -15,9 +15,12 @@ import (
 	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"sawlog/loader/engine/kubernetes/kubetest"
 )
 
 func TestMain(m *testing.M) {
+	kubetest.Main()
 	if len(os.Args) > 1 && os.Args[1] == "task" { // a child of the local engine
 		main()
 	}

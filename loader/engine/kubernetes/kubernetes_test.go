@@ -8,17 +8,16 @@ import (
 	"testing"
 	"time"
 
+	"sawlog/broker/compat/peer"
 	"sawlog/loader"
 	"sawlog/loader/engine/enginetest"
+	"sawlog/loader/engine/kubernetes/kubetest"
 	"sawlog/loader/sink"
 	"sawlog/loader/sink/local"
 )
 
 func TestMain(m *testing.M) {
-	if addr := os.Getenv(kubectlEnv); addr != "" {
-		kubectlMain(addr)
-		return
-	}
+	kubetest.Main()
 	os.Exit(m.Run())
 }
 
@@ -31,29 +30,28 @@ func openTemp(t *testing.T) sink.Sink {
 }
 
 func engine(s sink.Sink) *Engine {
-	return &Engine{Settings: Settings{Kubectl: []string{os.Args[0]}, Image: "sawlog"}, Sink: s, Poll: 50 * time.Millisecond}
+	return &Engine{Settings: Settings{Image: "sawlog"}, Sink: s, Poll: 50 * time.Millisecond}
 }
 
 func TestConformance(t *testing.T) {
 	for _, c := range []struct {
-		name string
-		set  func(*cluster)
+		name    string
+		conduct kubetest.Conduct
 	}{
-		{"quiet", func(*cluster) {}},
-		{"twins", func(c *cluster) { c.twin = true }},
-		{"evicted", func(c *cluster) { c.harm = "evict" }},
-		{"out of memory", func(c *cluster) { c.harm = "oom" }},
+		{"quiet", kubetest.Conduct{}},
+		{"twins", kubetest.Conduct{Twin: true}},
+		{"evicted", kubetest.Conduct{Harm: kubetest.Evict}},
+		{"out of memory", kubetest.Conduct{Harm: kubetest.Kill}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			var made *cluster
+			var made *kubetest.Cluster
 			enginetest.Suite{
 				Open: openTemp,
 				Engine: func(t *testing.T, s sink.Sink) loader.Engine {
-					made = newCluster(t)
-					c.set(made)
+					made = kubetest.Start(t, c.conduct)
 					return engine(s)
 				},
-				Idle: func(t *testing.T) { made.idle(t) },
+				Idle: func(t *testing.T) { made.Idle(t) },
 			}.Run(t)
 		})
 	}
@@ -63,33 +61,30 @@ func TestConformance(t *testing.T) {
 // those that wake after the sweep.
 func TestPodsThatWakeLate(t *testing.T) {
 	w := enginetest.New(t, openTemp(t))
-	c := newCluster(t)
-	c.twin, c.harm = true, "sleep"
+	c := kubetest.Start(t, kubetest.Conduct{Twin: true, Harm: kubetest.Sleep})
 	w.Driver.Engine = engine(w.Driver.Sink)
 	w.Produce(500)
 	w.Load(w.Plan(), "r1", 1470) // its record sweeps, the Job is complete: the pods sleep on
 	before := w.Tree()
-	c.idle(t)
+	c.Idle(t)
 	w.Unchanged(before, "pods that woke after the sweep")
 	w.Produce(500)
 	w.Load(w.Plan(), "r2", 1470)
 	before = w.Tree()
-	c.idle(t)
+	c.Idle(t)
 	w.Unchanged(before, "pods that woke after the commit")
 }
 
 // A driver that comes back finds its Job; one that ended is made anew.
 func TestJobIsFollowedByItsName(t *testing.T) {
 	w := enginetest.New(t, openTemp(t))
-	c := newCluster(t)
-	c.harm = "sleep"
+	c := kubetest.Start(t, kubetest.Conduct{Harm: kubetest.Sleep})
 	w.Driver.Engine = engine(w.Driver.Sink)
 	w.Produce(500)
 	p := w.Plan()
 	// A driver dies: the Job stays, as no one deletes it.
 	ctx, die := context.WithCancel(t.Context())
-	c.mu.Lock()
-	c.fail = func(args []string) string {
+	c.Behave(kubetest.Conduct{Harm: kubetest.Sleep, Refuse: func(args []string) string {
 		if args[0] == "get" {
 			die()
 		}
@@ -97,26 +92,23 @@ func TestJobIsFollowedByItsName(t *testing.T) {
 			return "error: the driver is dead"
 		}
 		return ""
-	}
-	c.mu.Unlock()
+	}})
 	if _, err := w.Driver.Run(ctx, p, loader.RunAsk{Run: "r1", Memory: 256 << 20, Retries: 2}); loader.ExitCode(err) != loader.ExitInterrupted {
 		t.Fatal(err)
 	}
-	c.mu.Lock()
-	c.fail, c.harm = nil, ""
-	c.mu.Unlock()
-	c.wake()
+	c.Behave(kubetest.Conduct{})
+	c.Wake()
 	w.Load(p, "r2", 1470)
-	if c.made != 1 {
-		t.Errorf("%d Jobs were made, want the first to be followed", c.made)
+	if c.Made() != 1 {
+		t.Errorf("%d Jobs were made, want the first to be followed", c.Made())
 	}
 	for range 2 {
 		if report, err := w.Driver.Rerun(t.Context(), "r2"); err != nil || report.Changed > 0 {
 			t.Errorf("%+v %v", report, err)
 		}
 	}
-	if c.made != 3 {
-		t.Errorf("%d Jobs were made, want one for each rerun", c.made)
+	if c.Made() != 3 {
+		t.Errorf("%d Jobs were made, want one for each rerun", c.Made())
 	}
 }
 
@@ -130,8 +122,7 @@ func TestWhatKubectlSays(t *testing.T) {
 		`error: context "prod" does not exist`:                                                    2,
 	} {
 		w := enginetest.New(t, openTemp(t))
-		c := newCluster(t)
-		c.fail = func(args []string) string { return said }
+		kubetest.Start(t, kubetest.Conduct{Refuse: func([]string) string { return said }})
 		w.Driver.Engine = engine(w.Driver.Sink)
 		w.Produce(50)
 		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
@@ -149,4 +140,47 @@ func TestWhatKubectlSays(t *testing.T) {
 	if loader.ExitCode(err) != 2 || !errors.As(err, &e) || e.Hint == "" {
 		t.Errorf("%v: want exit 2 and a way out", err)
 	}
+}
+
+// The real kubectl says what the engine reads, and understands what it is told.
+func TestRealKubectl(t *testing.T) {
+	kubectl := peer.Tool(t, "kubectl")
+	w := enginetest.New(t, openTemp(t))
+	c := kubetest.Start(t, kubetest.Conduct{Harm: kubetest.Kill})
+	e := engine(w.Driver.Sink)
+	e.Kubectl = []string{kubectl, "--kubeconfig", c.Kubeconfig(), "--cache-dir", t.TempDir()}
+	w.Driver.Engine = e
+	w.Produce(500)
+	w.Load(w.Plan(), "r1", 1470)
+
+	// Its errors, and a Job that is there already.
+	j := &job{e, "absent"}
+	if state, err := j.State(t.Context()); err != nil || !state.Ended || loader.ExitCode(state.Err) != loader.ExitUnavailable {
+		t.Errorf("a Job that isn't there: %+v %v", state, err)
+	}
+	if err := j.Kill(t.Context()); err != nil {
+		t.Errorf("a Job that isn't there: %v", err)
+	}
+	if err := j.create(t.Context(), []byte("apiVersion: batch/v1\nkind: Job\nmetadata: {name: odd}\nspec: {compeltions: 1}\n")); loader.ExitCode(err) != loader.ExitConflict || !strings.Contains(err.Error(), "compeltions") {
+		t.Errorf("a field nobody knows: %v", err)
+	}
+	c.Behave(kubetest.Conduct{Harm: kubetest.Sleep})
+	w.Produce(500)
+	p := w.Plan()
+	ctx, die := context.WithCancel(t.Context())
+	done := make(chan error)
+	go func() {
+		_, err := w.Driver.Run(ctx, p, loader.RunAsk{Run: "r2", Memory: 256 << 20})
+		done <- err
+	}()
+	for end := time.Now().Add(time.Minute); c.Made() < 2 && time.Now().Before(end); {
+		time.Sleep(20 * time.Millisecond) // kubectl works
+	}
+	die()
+	c.Wake()
+	if err := <-done; loader.ExitCode(err) != loader.ExitInterrupted || c.Jobs() > 1 {
+		t.Errorf("a run that is stopped leaves %d Jobs: %v", c.Jobs(), err)
+	}
+	c.Behave(kubetest.Conduct{})
+	w.Load(p, "r3", 1470)
 }
