@@ -216,6 +216,9 @@ func (s *scaled) lookUp(t *testing.T) {
 // disk, under SAWLOG_SCALE=1; else it is a twentieth of that. Both logs take turns at short pieces of work, and the median of
 // the ratios counts, so that a busy machine does not decide.
 func TestScale(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it measures, and has one goroutine")
+	}
 	scale, root := scalingOf(), t.TempDir()
 	sparseLog(t, filepath.Join(root, "small"), scale.small*mib, mib)
 	sparseLog(t, filepath.Join(root, "large"), scale.large*mib, mib)

@@ -46,7 +46,7 @@ func changes(op vfs.Op) bool {
 // of every key, and can be compacted again.
 func TestCleanCrash(t *testing.T) {
 	crashes, swaps := 0, 0
-	for seed := range uint64(max(2, *cleanSeeds/20)) {
+	for seed := range uint64(max(2, thin(*cleanSeeds)/20)) {
 		t.Run(fmt.Sprintf("seed %d", seed), func(t *testing.T) {
 			h := dirtyHistory(t, seed)
 			var left []crashed
@@ -69,7 +69,8 @@ func TestCleanCrash(t *testing.T) {
 			if h.disk.failed.Load() || h.disk.CleanMetrics().Failures > 0 {
 				t.Fatal("the run without a crash failed")
 			}
-			for _, c := range left {
+			for i := 0; i < len(left); i += 8 / thin(8) {
+				c := left[i]
 				crashes++
 				if h.recover(c.fs, c.when) {
 					swaps++
@@ -79,7 +80,7 @@ func TestCleanCrash(t *testing.T) {
 			must(t, h.disk.Close())
 		})
 	}
-	if crashes < 200 || swaps < 20 {
+	if crashes < thin(200) || swaps < thin(20) {
 		t.Errorf("%d crashes, %d in the middle of a swap, are too few", crashes, swaps)
 	}
 	t.Logf("%d crashes, %d of them in the middle of a swap", crashes, swaps)
@@ -129,7 +130,7 @@ func (h *cleanHistory) recover(fs *vfs.Mem, when string) (swapped bool) {
 // disk at the next start.
 func TestCleanDiskErrors(t *testing.T) {
 	for _, why := range []error{unix.ENOSPC, unix.EIO} {
-		for at := 0; ; at++ {
+		for at := 0; ; at += 8 / thin(8) {
 			h := dirtyHistory(t, 3)
 			n := 0
 			op, name := vfs.Op(""), ""

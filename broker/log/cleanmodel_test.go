@@ -162,7 +162,7 @@ func (m *cleanModel) checkRetries(t testing.TB, l *Log, when string) {
 // TestCleanModel plays random histories of appends by producers of every kind,
 // compaction at random times, restarts, kills and power cuts.
 func TestCleanModel(t *testing.T) {
-	for seed := range *cleanSeeds {
+	for seed := range thin(*cleanSeeds) {
 		t.Run(fmt.Sprintf("seed %d", seed), func(t *testing.T) {
 			h := newCleanHistory(t, rand.New(rand.NewPCG(uint64(seed), 11)))
 			for range 60 {
