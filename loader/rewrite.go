@@ -42,7 +42,8 @@ func (d *Driver) PlanRewrite(ctx context.Context, ask RewriteAsk) (*Plan, error)
 		return nil, fail(ExitNotFound, "%s holds no loaded file to write anew", d.Sink.Root())
 	}
 	if last.Writer.Format != formatParquet {
-		return nil, fail(ExitConflict, "data set %s has files in format %s: only parquet files are written anew", f.Dataset, last.Writer.Format)
+		e := fail(ExitUsage, "data set %s has %s files: only parquet files are written anew", f.Dataset, last.Writer.Format)
+		return nil, e.hint("load fewer, larger files: a wider schedule, or target_file_size and merge_partitions: always")
 	}
 	p := &Plan{
 		V: 1, Dataset: f.Dataset, Job: f.Job, Kind: Compact, Now: d.Now().UnixMilli(), Base: f.Head,
