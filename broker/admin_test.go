@@ -65,6 +65,7 @@ func TestCreateTopics(t *testing.T) {
 		{"unknown config", "x", 1, []string{"retention.hours", "1"}, kerr.InvalidConfig},
 		{"bad value", "x", 1, []string{"retention.ms", "soon"}, kerr.InvalidConfig},
 		{"bad hold", "x", 1, []string{"retention.hold.job", "0"}, kerr.InvalidConfig},
+		{"bad age of a hold", "x", 1, []string{"retention.hold.job", "0:1,max.ms:-1"}, kerr.InvalidConfig},
 		{"internal", "__consumer_offsets", 1, nil, kerr.InvalidRequest},
 	}
 	for _, tc := range cases {

@@ -70,7 +70,8 @@ var topicSettings = [...]setting{
 }
 
 // holdPrefix starts the configurations by which load jobs keep records past
-// retention: "retention.hold.JOB" = "PARTITION:OFFSET,…".
+// retention: "retention.hold.JOB" = "PARTITION:OFFSET,…,max.ms:AGE", where the
+// age, which may be left out, bounds what is kept as retention.hold.max.ms does.
 const holdPrefix = "retention.hold."
 
 func findSetting(name string) (*setting, bool) {
@@ -102,7 +103,7 @@ func checkTopicConfigs(configs map[string]string) error {
 		s, ok := findSetting(name)
 		if !ok {
 			if strings.HasPrefix(name, holdPrefix) {
-				if _, err := parseHold(value); err != nil {
+				if _, _, err := parseHold(value); err != nil {
 					return invalidValue(name, value, err)
 				}
 				continue
@@ -263,19 +264,25 @@ func splitList(v string) []string {
 	return parts
 }
 
-// parseHold reads "0:1200,3:88": partition → first offset to keep.
-func parseHold(v string) (map[int32]int64, error) {
-	held := map[int32]int64{}
+// parseHold reads "0:1200,3:88,max.ms:86400000": partition → first offset to
+// keep, and the age up to which records are kept, -1 where none is given.
+func parseHold(v string) (held map[int32]int64, maxMs int64, err error) {
+	held, maxMs = map[int32]int64{}, -1
 	for _, part := range splitList(v) {
-		p, o, ok := strings.Cut(part, ":")
-		partition, err1 := strconv.ParseInt(p, 10, 32)
-		offset, err2 := strconv.ParseInt(o, 10, 64)
-		if !ok || err1 != nil || err2 != nil || partition < 0 || offset < 0 {
-			return nil, fmt.Errorf("%q: want PARTITION:OFFSET", part)
+		key, value, ok := strings.Cut(part, ":")
+		n, errN := strconv.ParseInt(value, 10, 64)
+		ok = ok && errN == nil && n >= 0
+		if key == "max.ms" && ok {
+			maxMs = n
+			continue
 		}
-		held[int32(partition)] = offset
+		partition, errP := strconv.ParseInt(key, 10, 32)
+		if !ok || errP != nil || partition < 0 {
+			return nil, -1, fmt.Errorf("%q: want PARTITION:OFFSET, or max.ms:AGE", part)
+		}
+		held[int32(partition)] = n
 	}
-	return held, nil
+	return held, maxMs, nil
 }
 
 // codecOf reads compression.type; ok is false for producer.

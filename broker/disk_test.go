@@ -62,16 +62,20 @@ func TestHoldGivesWayAtItsCap(t *testing.T) {
 		c := dial()
 		createTopic(t, c, "aged", 1, "retention.ms", "60000", "segment.ms", "60000", "retention.hold.job", "0:0", "retention.hold.max.ms", "1200000")
 		createTopic(t, c, "sized", 1, "retention.ms", "60000", "segment.ms", "60000", "retention.hold.job", "0:0", "retention.hold.max.bytes", "1000")
+		createTopic(t, c, "brief", 1, "retention.ms", "60000", "segment.ms", "60000", "retention.hold.job", "0:0,max.ms:1200000", "retention.hold.gone", "0:0,max.ms:60000")
+		createTopic(t, c, "long", 1, "retention.ms", "60000", "segment.ms", "60000", "retention.hold.job", "0:0,max.ms:9000000", "retention.hold.max.ms", "1200000")
 		for range 30 {
-			for _, topic := range []string{"aged", "sized"} {
+			for _, topic := range []string{"aged", "sized", "brief", "long"} {
 				if got := put(t, c, topic, batchOf(t, record.None, now(), "0123456789")); got.ErrorCode != 0 {
 					t.Fatal(got.ErrorCode)
 				}
 			}
 			time.Sleep(2 * time.Minute)
 		}
-		if start := listed(t, c, "aged", -2).Offset; start < 17 || start > 22 {
-			t.Errorf("aged: starts at %d, 20 of 60 minutes may be held", start)
+		for _, topic := range []string{"aged", "brief", "long"} { // by the topic's cap, the job's, and the lower of both
+			if start := listed(t, c, topic, -2).Offset; start < 17 || start > 22 {
+				t.Errorf("%s: starts at %d, 20 of 60 minutes may be held", topic, start)
+			}
 		}
 		if start := listed(t, c, "sized", -2).Offset; start == 0 || start > 27 {
 			t.Errorf("sized: starts at %d", start)

@@ -21,7 +21,7 @@ type topicConfig struct {
 	recode               bool         // compression.type isn't producer
 	codec                record.Codec
 	level                int
-	held                 map[int32]int64 // lowest offset that a load job still needs
+	held                 map[int32][]heldFor // what load jobs still need, by partition
 	holdBytes, holdMilli int64
 
 	slowLeading, slowFollowing throttled // replicas that may be held up
@@ -152,14 +152,12 @@ func (l layers) resolve() topicConfig {
 		if _, known := findSetting(name); known || !strings.HasPrefix(name, holdPrefix) {
 			continue
 		}
-		held, _ := parseHold(v) // checked when it was set; a bad one holds nothing
+		held, maxMs, _ := parseHold(v) // checked when it was set; a bad one holds nothing
 		for partition, offset := range held {
 			if c.held == nil {
-				c.held = map[int32]int64{}
+				c.held = map[int32][]heldFor{}
 			}
-			if have, ok := c.held[partition]; !ok || offset < have {
-				c.held[partition] = offset
-			}
+			c.held[partition] = append(c.held[partition], heldFor{offset, maxMs})
 		}
 	}
 	return c
@@ -177,22 +175,41 @@ func bound(ms int64) int64 {
 }
 
 // hold is the first offset of a partition that retention must keep, and
-// compaction leave as it is, for a load job, or log.NoHold. The caps make a job that stopped for good give way.
+// compaction leave as it is, for load jobs, or log.NoHold. The caps make a job
+// that stopped for good give way.
 func (c *topicConfig) hold(l *log.Log, now time.Time) offsets.Offset {
-	kept, ok := c.held[l.TopicPartition().Partition]
-	if !ok || c.holdBytes >= 0 && l.Size() > c.holdBytes {
-		return log.NoHold
+	from := log.NoHold
+	if c.holdBytes >= 0 && l.Size() > c.holdBytes {
+		return from
 	}
-	from := offsets.Offset(kept)
-	if c.holdMilli >= 0 {
-		young, _, _, found, err := l.OffsetForTime(now.UnixMilli()-c.holdMilli, l.End())
-		switch {
-		case err != nil: // can't tell: keep
-		case !found:
-			from = log.NoHold
-		default:
-			from = max(from, young)
-		}
+	for _, job := range c.held[l.TopicPartition().Partition] {
+		from = min(from, job.start(l, now, c.holdMilli))
 	}
 	return from
+}
+
+// heldFor is what one load job still needs of a partition.
+type heldFor struct {
+	from  int64 // offset
+	maxMs int64 // records older than that give way; -1 = as the topic says
+}
+
+// start is the first offset that is held for the job, while no record held is
+// older than both it and the topic (maxMs, -1 = any age) allow.
+func (h heldFor) start(l *log.Log, now time.Time, maxMs int64) offsets.Offset {
+	if maxMs < 0 || h.maxMs >= 0 && h.maxMs < maxMs {
+		maxMs = h.maxMs
+	}
+	from := offsets.Offset(h.from)
+	if maxMs < 0 {
+		return from
+	}
+	young, _, _, found, err := l.OffsetForTime(now.UnixMilli()-maxMs, l.End())
+	switch {
+	case err != nil: // can't tell: keep
+		return from
+	case !found:
+		return log.NoHold
+	}
+	return max(from, young)
 }

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 
@@ -105,11 +106,11 @@ func TestGroupOffsets(t *testing.T) {
 	if err != nil || !maps.Equal(got, at) {
 		t.Errorf("%v %v, want %v", got, err, at)
 	}
-	if err := Hold(t.Context(), c, "job", topics, at); err != nil {
+	if err := Hold(t.Context(), c, "job", topics, at, time.Hour); err != nil {
 		t.Errorf("hold: %v", err)
 	}
 	c.configErr = kerr.InvalidConfig.Code
-	if err := Hold(t.Context(), c, "job", topics, at); err == nil {
-		t.Error("a refused hold is no error")
+	if err := Hold(t.Context(), c, "job", topics, at, time.Hour); !errors.Is(err, ErrNoHold) {
+		t.Errorf("a refused hold: %v", err)
 	}
 }

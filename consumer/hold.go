@@ -2,20 +2,26 @@ package consumer
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"sawlog/offsets"
 )
 
-// Hold asks brokers to keep records a job has yet to load past their retention:
-// the topic config retention.hold.JOB, which Sawlog's brokers know and others
-// refuse.
-func Hold(ctx context.Context, c Cluster, job string, topics []Topic, at map[offsets.TopicPartition]offsets.Offset) error {
+// ErrNoHold says that the cluster knows no retention.hold.
+var ErrNoHold = errors.New("the cluster knows no retention.hold")
+
+// Hold asks brokers to keep records a job has yet to load past their retention,
+// up to an age: the topic config retention.hold.JOB, which Sawlog's brokers know
+// and others refuse (ErrNoHold). A topic's retention.hold.max.ms counts as well.
+func Hold(ctx context.Context, c Cluster, job string, topics []Topic, at map[offsets.TopicPartition]offsets.Offset, maxAge time.Duration) error {
 	values := map[string]*string{}
 	for _, t := range topics {
 		var list []string
@@ -24,6 +30,7 @@ func Hold(ctx context.Context, c Cluster, job string, topics []Topic, at map[off
 				list = append(list, fmt.Sprintf("%d:%d", p.Index, offset))
 			}
 		}
+		list = append(list, fmt.Sprintf("max.ms:%d", maxAge.Milliseconds()))
 		values[t.Name] = new(strings.Join(list, ","))
 	}
 	return retry(ctx, patience(c), func(ctx context.Context) error { return setHolds(ctx, c, job, values) })
@@ -62,6 +69,9 @@ func setHolds(ctx context.Context, c Cluster, job string, values map[string]*str
 	}
 	for _, r := range resp.Resources {
 		if err := codeError(r.ErrorCode); err != nil {
+			if r.ErrorCode == kerr.InvalidConfig.Code {
+				err = fmt.Errorf("%w: %w", ErrNoHold, err)
+			}
 			return fmt.Errorf("topic %s: %w", r.ResourceName, err)
 		}
 	}

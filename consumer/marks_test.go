@@ -54,7 +54,7 @@ func TestMarksThroughHarm(t *testing.T) {
 			if err := Commit(t.Context(), k, "sawlog."+job, topics, marks); err != nil {
 				t.Errorf("commit %d: %v", at, err)
 			}
-			if err := Hold(t.Context(), k, job, topics, marks); err != nil {
+			if err := Hold(t.Context(), k, job, topics, marks, time.Hour); err != nil {
 				t.Errorf("hold %d: %v", at, err)
 			}
 			have, err := Committed(t.Context(), k, "sawlog."+job, topics)
@@ -68,7 +68,7 @@ func TestMarksThroughHarm(t *testing.T) {
 			r.c.Settle()
 			r.whole()
 			for _, n := range r.c.Nodes {
-				if held := holdAt(t, n, job); held != fmt.Sprint("0:", at) {
+				if held := holdAt(t, n, job); held != fmt.Sprintf("0:%d,max.ms:3600000", at) {
 					t.Errorf("node %d keeps records from %s for the job, marked was %d", n.ID, held, at)
 				}
 			}

@@ -39,7 +39,8 @@ func (s *Scheduler) Apply(ctx context.Context, text []byte, path, by string, dry
 	rec := Job{Name: spec.Name, Text: string(text), Path: path, By: by, At: now, Generation: 1, Since: now}
 	out := &Applied{Job: spec.Name, Change: "created", DryRun: dry}
 	cursor := now
-	if old, err := s.job(spec.Name); err == nil {
+	old, err := s.job(spec.Name)
+	if err == nil {
 		rec.Generation, rec.Since, rec.Paused, rec.PauseReason = old.Generation, old.Since, old.Paused, old.PauseReason
 		out.Change = "unchanged"
 		if old.Text != rec.Text {
@@ -61,9 +62,11 @@ func (s *Scheduler) Apply(ctx context.Context, text []byte, path, by string, dry
 	if dry || out.Change == "unchanged" {
 		return out, nil
 	}
+	left := s.noLongerHeld(old, spec)
 	if err := s.append(ctx, jobEntry(rec)); err != nil {
 		return nil, err
 	}
+	s.release(ctx, old, left)
 	s.mu.Lock()
 	if _, known := s.watch[spec.Name]; !known {
 		s.watch[spec.Name] = now
@@ -83,8 +86,11 @@ func latest(a, b time.Time) time.Time {
 
 func (a *Applied) describe(spec *Spec) string {
 	parts := []string{"job " + a.Job + " " + a.Change}
+	if spec.set["retention_hold.max_age"] && spec.RetentionHold > 0 && len(spec.Source.Brokers) > 0 {
+		parts = append(parts, "brokers other than Sawlog's keep nothing for it (retention_hold)")
+	}
 	if spec.Schedule == nil {
-		return parts[0] + "; it has no schedule: sawlog run " + a.Job + " starts it"
+		return strings.Join(append(parts, "it has no schedule: sawlog run "+a.Job+" starts it"), "; ")
 	}
 	if a.Paused {
 		parts = append(parts, "it is paused")
@@ -133,6 +139,7 @@ func (s *Scheduler) Delete(ctx context.Context, name string) error {
 		return err
 	}
 	var gone []entry
+	held := s.heldTopics(j) // while its runs are known
 	s.mu.Lock()
 	for _, r := range s.f.byJob[name] {
 		if r.Status == Running {
@@ -157,17 +164,7 @@ func (s *Scheduler) Delete(ctx context.Context, name string) error {
 	delete(s.stale, name)
 	s.mu.Unlock()
 	s.events.send(Event{Kind: "job", At: s.now(), Job: name, Status: "deleted"})
-	if j.spec == nil {
-		return nil
-	}
-	s.mu.Lock()
-	sets := s.knownSets(j)
-	s.mu.Unlock()
-	for _, set := range sets {
-		if err := s.c.Runner.Release(ctx, j.spec, set); err != nil {
-			s.c.Logger.Warn("the source may keep records for a deleted job", "job", name, "dataset", set.Dataset, "err", err)
-		}
-	}
+	s.release(ctx, j, held)
 	return nil
 }
 

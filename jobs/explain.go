@@ -62,6 +62,7 @@ func (s *Spec) Explain() ([]byte, error) {
 		c.scalar("engine", s.Run.Engine)
 		explainKubernetes(c, &s.Run)
 	})
+	e.section("retention_hold", func(c *explainer) { c.scalar("max_age", FormatDuration(s.RetentionHold)) })
 	e.explainNotify(s.Notify)
 	e.scalar("freshness", FormatDuration(s.Freshness))
 	doc := &yaml.Node{Kind: yaml.DocumentNode, Content: []*yaml.Node{e.mapping()}}

@@ -80,7 +80,7 @@ func (j *epochJournal) Replay(_ context.Context, fn func(key, value []byte) erro
 type fakeLedger struct {
 	mu       sync.Mutex
 	covered  map[string]time.Time // by data set
-	released []string             // data sets whose holds were taken back
+	released []string             // topics whose holds were taken back
 	plans    map[string]*fakePlan // all ever run
 	open     map[string]*fakePlan // by data set
 	runs     map[string]int       // commits by run id
@@ -254,10 +254,10 @@ func (f *fakeRunner) Abandon(_ context.Context, _ *Spec, set Set, plan, _, _ str
 	return nil
 }
 
-func (f *fakeRunner) Release(_ context.Context, _ *Spec, set Set) error {
+func (f *fakeRunner) Release(_ context.Context, _ *Spec, topics []string) error {
 	f.l.mu.Lock()
 	defer f.l.mu.Unlock()
-	f.l.released = append(f.l.released, set.Dataset)
+	f.l.released = append(f.l.released, topics...)
 	return nil
 }
 

@@ -24,6 +24,7 @@ type Status struct {
 	Last       *Brief    `json:"last_run,omitempty"`
 	LastGood   time.Time `json:"last_success,omitzero"`
 	Freshness  string    `json:"freshness,omitempty"`
+	Hold       string    `json:"retention_hold,omitempty"` // age up to which brokers keep what it has yet to load
 	Stale      bool      `json:"stale"`
 	Drift      []Drift   `json:"drift,omitempty"` // records that no longer fit the schema
 	Generation int64     `json:"generation"`
@@ -106,6 +107,9 @@ func (s *Scheduler) status(j *jobState, now time.Time) Status {
 	}
 	if j.spec.Freshness > 0 {
 		st.Freshness = FormatDuration(j.spec.Freshness)
+	}
+	if j.spec.RetentionHold > 0 {
+		st.Hold = FormatDuration(j.spec.RetentionHold)
 	}
 	runs := s.f.byJob[j.Name]
 	for _, r := range slices.Backward(runs) {

@@ -52,7 +52,7 @@ func (s *Spec) Load(topic string, now time.Time) (*loader.Spec, error) {
 		Root: s.Output.Root, Format: s.Output.Format, Codec: s.Output.Codec, Level: s.Output.Level,
 		TargetBytes: s.Output.TargetSize, Merge: s.Output.Merge, MergeTopics: s.Source.MergeTopics,
 		MaxBad: s.Decode.MaxBad, Parallelism: s.Run.Parallelism, Memory: s.Run.Memory,
-		Retries: s.Run.Retries, Timeout: s.Run.Timeout, Rate: s.Run.Rate,
+		Retries: s.Run.Retries, Timeout: s.Run.Timeout, Rate: s.Run.Rate, Hold: s.RetentionHold,
 	}
 	if topic != "" {
 		l.Dataset, l.Topics, l.Pattern = s.Name+"."+topic, []string{topic}, ""

@@ -118,8 +118,9 @@ type Runner interface {
 	Committed(ctx context.Context, s *Spec, set Set, plan string) (*loader.Outcome, error)
 	// Abandon writes a plan off, so that its ranges are free again.
 	Abandon(ctx context.Context, s *Spec, set Set, plan, run, by string) error
-	// Release takes back what the source was asked to keep for a job that is gone.
-	Release(ctx context.Context, s *Spec, set Set) error
+	// Release takes back what the source was asked to keep of topics for a job
+	// that no longer needs it.
+	Release(ctx context.Context, s *Spec, topics []string) error
 	// Loads lists the ledger records the hours [from, to) come from.
 	Loads(ctx context.Context, s *Spec, set Set, from, to time.Time) ([]int64, error)
 	// View folds the data set's ledger.

@@ -352,7 +352,7 @@ func TestDeleteForgets(t *testing.T) {
 		if err := w.s.Delete(t.Context(), "pageviews-hourly"); err != nil {
 			t.Fatal(err)
 		}
-		if got := w.runner.l.released; !slices.Equal(got, []string{"pageviews-hourly"}) {
+		if got := w.runner.l.released; !slices.Equal(got, []string{"pageviews"}) {
 			t.Errorf("released: %v", got)
 		}
 		w.restart()

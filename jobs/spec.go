@@ -26,8 +26,11 @@ type Spec struct {
 	Metadata    []string
 	Output      Output
 	Run         RunRule
-	Notify      []Notify
-	Freshness   time.Duration // 0 = not watched
+	// RetentionHold is how old records may get that brokers keep past their
+	// retention because the job has yet to load them; 0 = they are not asked to.
+	RetentionHold time.Duration
+	Notify        []Notify
+	Freshness     time.Duration // 0 = not watched
 
 	set map[string]bool // dotted keys the file gives
 }
@@ -150,9 +153,7 @@ func (s *Spec) readRoot(root *section) {
 	s.readMetadata(root)
 	s.readOutput(root)
 	s.readRun(root)
-	if root.get("retention_hold") != nil {
-		root.say("retention_hold", notYet+" as a key of a job: brokers of this kind keep what a job has yet to load, up to the topic's retention.hold.max.ms")
-	}
+	s.readHold(root)
 	s.readNotify(root)
 	s.Freshness = root.duration("freshness", 0, 0)
 	s.note(root)

@@ -20,14 +20,10 @@ type Driver struct {
 	// Spread is set where tasks run on the machines of a cluster: each gets the
 	// memory of a run, and as many run as there are splits unless a number is
 	// asked for.
-	Spread bool
-	Logger *slog.Logger
-	Now    func() time.Time
-	By     string // who runs it, for the ledger
-	// Hold asks the source, after each commit, to keep what the job has yet to
-	// load past its retention. It is for jobs that come back: a replay that
-	// held its topic would hold it for ever.
-	Hold    bool
+	Spread  bool
+	Logger  *slog.Logger
+	Now     func() time.Time
+	By      string      // who runs it, for the ledger
 	Observe func(Event) // may be nil; called from any goroutine
 }
 

@@ -2,6 +2,8 @@ package loader
 
 import (
 	"fmt"
+	"log/slog"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -21,7 +23,6 @@ func TestMirrorOutlastsTheCoordinator(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				r := newRig(t, 1)
 				r.spec.Codec = "none" // an encoder made in a bubble is of no use outside
-				r.d.Hold = true
 				r.src.log("views", 0).put(t, 10, 0, lines(view(9, 0, "/a"), view(9, 1, "/b"))...)
 				began := time.Now()
 				r.src.refuse = func(req kmsg.Request) error {
@@ -30,14 +31,18 @@ func TestMirrorOutlastsTheCoordinator(t *testing.T) {
 					}
 					return nil
 				}
-				out := r.load(PlanAsk{})
+				p, _ := r.plan(PlanAsk{})
+				out, err := r.run(p, func(a *RunAsk) { a.Hold = time.Hour })
+				if err != nil {
+					t.Fatal(err)
+				}
 				if out.Status != StatusCommitted || out.Rows != 2 {
 					t.Errorf("%+v", out)
 				}
 				if took := time.Since(began); took > time.Minute {
 					t.Errorf("the run waited %s for a coordinator", took)
 				}
-				if got := r.src.configs["views retention.hold.views-hourly"]; got != "0:2" {
+				if got := r.src.configs["views retention.hold.views-hourly"]; got != "0:2,max.ms:3600000" {
 					t.Errorf("held %q", got)
 				}
 				if got, ok := r.src.groups["sawlog.views-hourly views/0"]; ok != (name == "replaced") || ok && got != 2 {
@@ -45,5 +50,59 @@ func TestMirrorOutlastsTheCoordinator(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// TestHoldFromTheStart holds where a first run starts, and a partition that was
+// added, before their records are read; a run that fails leaves it so.
+func TestHoldFromTheStart(t *testing.T) {
+	r := newRig(t, 2)
+	r.src.log("views", 0).put(t, 10, 0, lines(view(9, 0, "/a"))...)
+	held := func() string {
+		r.src.mu.Lock()
+		defer r.src.mu.Unlock()
+		return r.src.configs["views retention.hold.views-hourly"]
+	}
+	var seen string
+	r.d.Observe = func(e Event) {
+		if e.Task != nil && seen == "" {
+			seen = held()
+		}
+	}
+	load := func(hold time.Duration) {
+		t.Helper()
+		p, _ := r.plan(PlanAsk{})
+		seen = ""
+		if _, err := r.run(p, func(a *RunAsk) { a.Hold = hold }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	load(time.Hour)
+	if seen != "0:0,1:0,max.ms:3600000" || held() != "0:1,1:0,max.ms:3600000" {
+		t.Errorf("held %q while it ran, then %q", seen, held())
+	}
+	r.src.log("views", 0).put(t, 10, 0, lines(view(9, 1, "/b"))...)
+	load(0)
+	if seen != "0:1,1:0,max.ms:3600000" || held() != seen {
+		t.Errorf("a run that holds nothing: %q, then %q", seen, held())
+	}
+}
+
+// TestHoldIsRefused: a source that knows no holds is loaded from all the same.
+func TestHoldIsRefused(t *testing.T) {
+	r := newRig(t, 1)
+	r.src.log("views", 0).put(t, 10, 0, lines(view(9, 0, "/a"))...)
+	var said strings.Builder
+	r.d.Logger = slog.New(slog.NewTextHandler(&said, nil))
+	r.src.refuse = func(req kmsg.Request) error {
+		if _, ok := req.(*kmsg.IncrementalAlterConfigsRequest); ok {
+			return fmt.Errorf("topic views: %w", consumer.ErrNoHold)
+		}
+		return nil
+	}
+	p, _ := r.plan(PlanAsk{})
+	out, err := r.run(p, func(a *RunAsk) { a.Hold = time.Hour })
+	if err != nil || out.Rows != 1 || !strings.Contains(said.String(), "keeps nothing for jobs") {
+		t.Errorf("%+v, %v\n%s", out, err, said.String())
 	}
 }

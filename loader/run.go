@@ -6,9 +6,6 @@ import (
 	"fmt"
 	"slices"
 	"time"
-
-	"sawlog/consumer"
-	"sawlog/offsets"
 )
 
 // RunAsk says how a plan is carried out; nothing in it changes any byte.
@@ -21,6 +18,9 @@ type RunAsk struct {
 	Rate        int64 // bytes a second all tasks together may fetch; 0 = no limit
 	Retries     int
 	Timeout     time.Duration // of one attempt
+	// Hold is how old records may get that the source is asked to keep for the
+	// job past its retention; 0 = it is not asked.
+	Hold time.Duration
 }
 
 // run is one plan being carried out.
@@ -81,6 +81,7 @@ func (r *run) carryOut(ctx context.Context) (*Record, error) {
 		if done, err := r.begin(ctx); done || err != nil {
 			return nil, err
 		}
+		r.holdNew(ctx)
 	}
 	var rec *Record
 	for repairs := 0; ; repairs++ {
@@ -312,39 +313,3 @@ func (r *run) interrupted(err error) error {
 	return e.hint("nothing was committed: plan %s is open, and the next run of the job resumes it (%d of %d splits were staged when this run last looked)",
 		r.planID, staged, len(r.plan.Splits))
 }
-
-// mirror sets the group offsets other tools look at, and what the brokers are
-// to keep for the job. Nothing reads them back, so a failure is only logged.
-func (r *run) mirror(ctx context.Context) {
-	at := map[offsets.TopicPartition]offsets.Offset{}
-	var topics []consumer.Topic
-	fold := r.ledger.Fold()
-	for _, t := range r.plan.Topics {
-		topic := consumer.Topic{Name: t.Name, ID: t.ID}
-		for key, p := range fold.Partitions {
-			if key.Cluster == r.plan.Cluster && key.TopicID == t.ID {
-				topic.Partitions = append(topic.Partitions, consumer.Partition{Index: key.Partition})
-				at[offsets.TopicPartition{Topic: t.Name, Partition: key.Partition}] = p.Next()
-			}
-		}
-		slices.SortFunc(topic.Partitions, func(a, b consumer.Partition) int { return int(a.Index - b.Index) })
-		topics = append(topics, topic)
-	}
-	if r.d.Hold { // first: it needs no coordinator, and guards what is yet to be loaded
-		bounded, cancel := context.WithTimeout(ctx, mirrorPatience)
-		if err := consumer.Hold(bounded, r.d.Cluster, r.plan.Job, topics, at); err != nil {
-			r.d.Logger.Debug("retention hold not set", "job", r.plan.Job, "err", err)
-		}
-		cancel()
-	}
-	bounded, cancel := context.WithTimeout(ctx, mirrorPatience)
-	defer cancel()
-	if err := consumer.Commit(bounded, r.d.Cluster, "sawlog."+r.plan.Job, topics, at); err != nil {
-		r.d.Logger.Warn("group offsets not mirrored", "group", "sawlog."+r.plan.Job, "err", err)
-	}
-}
-
-// mirrorPatience outlasts a coordinator that vanished without a word: Kafka gives
-// it a session of 9 s by default, elects another, and that one reads its part of
-// the offsets topic before it answers.
-const mirrorPatience = 30 * time.Second

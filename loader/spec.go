@@ -48,6 +48,7 @@ type Spec struct {
 	Rate        int64         // bytes a second a run may fetch; 0 = no limit
 	Retries     int           // attempts after the first of a split
 	Timeout     time.Duration // of one attempt; 0 = none
+	Hold        time.Duration // age up to which the source keeps what is yet to be loaded; 0 = it isn't asked to
 }
 
 // Isolations of a source.
@@ -141,6 +142,7 @@ func (s *Spec) Validate() error {
 	check(r.Rate >= 0, "rate %d: want 0 or more", r.Rate)
 	check(r.Retries >= 0, "retries %d: want 0 or more", r.Retries)
 	check(r.Timeout >= 0, "timeout %v: want 0 or more", r.Timeout)
+	check(r.Hold >= 0, "retention_hold %v: want 0 or more", r.Hold)
 	if _, err := newBucket(r); err != nil {
 		wrong = append(wrong, err)
 	}

@@ -39,7 +39,7 @@ func (f runFlags) ask(spec *loader.Spec, run string) (loader.RunAsk, error) {
 	ask := loader.RunAsk{Run: run, AcceptBad: f.acceptBad}
 	if spec != nil {
 		ask.Parallelism, ask.Memory, ask.FetchBytes = spec.Parallelism, spec.Memory, spec.FetchBytes
-		ask.Retries, ask.Timeout, ask.Rate = spec.Retries, spec.Timeout, spec.Rate
+		ask.Retries, ask.Timeout, ask.Rate, ask.Hold = spec.Retries, spec.Timeout, spec.Rate, spec.Hold
 	}
 	if f.parallelism < 0 {
 		return ask, output.Errorf(output.Usage, "--parallelism %d: want 0 or more", f.parallelism)

@@ -56,7 +56,6 @@ func (r *runner) open(ctx context.Context, s *jobs.Spec, set jobs.Set) (*loader.
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	d.Hold = s.Schedule != nil
 	return d, spec, done, nil
 }
 
@@ -134,21 +133,14 @@ func (r *runner) Abandon(ctx context.Context, s *jobs.Spec, set jobs.Set, plan, 
 	return err
 }
 
-// Release takes back what the source keeps for a job that is gone.
-func (r *runner) Release(ctx context.Context, s *jobs.Spec, set jobs.Set) error {
-	if s.Schedule == nil {
-		return nil
-	}
-	spec, err := s.Load(set.Topic, time.Now())
-	if err != nil {
-		return err
-	}
+// Release takes back what the source keeps of topics for a job.
+func (r *runner) Release(ctx context.Context, s *jobs.Spec, topics []string) error {
 	cluster, err := consumer.Dial(ctx, r.source(s))
 	if err != nil {
 		return err
 	}
 	defer cluster.Close()
-	return consumer.Release(ctx, cluster, spec.Name, spec.Topics)
+	return consumer.Release(ctx, cluster, s.Name, topics)
 }
 
 // View folds the data set's ledger.

@@ -99,7 +99,7 @@ func (*secondsRunner) Abandon(context.Context, *jobs.Spec, jobs.Set, string, str
 	return nil
 }
 
-func (*secondsRunner) Release(context.Context, *jobs.Spec, jobs.Set) error { return nil }
+func (*secondsRunner) Release(context.Context, *jobs.Spec, []string) error { return nil }
 
 func (*secondsRunner) Loads(context.Context, *jobs.Spec, jobs.Set, time.Time, time.Time) ([]int64, error) {
 	return nil, nil

@@ -437,7 +437,7 @@ func TestEventsKeepToOneJob(t *testing.T) {
 	}
 }
 
-func (runner) Release(context.Context, *jobs.Spec, jobs.Set) error { return nil }
+func (runner) Release(context.Context, *jobs.Spec, []string) error { return nil }
 
 // TestClientAsksAgain: a server that can't yet, and has done nothing, is asked
 // again; one that broke off is not.

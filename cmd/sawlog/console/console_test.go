@@ -328,4 +328,4 @@ func BenchmarkOverview(b *testing.B) {
 	}
 }
 
-func (runner) Release(context.Context, *jobs.Spec, jobs.Set) error { return nil }
+func (runner) Release(context.Context, *jobs.Spec, []string) error { return nil }
