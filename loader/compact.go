@@ -20,7 +20,8 @@ import (
 // rewrite carries out splits of a compact plan: each reads files that are there
 // and writes their rows as one file, in (topic, partition, offset) order. It is
 // done in this process and asks no broker. Once the plan is committed the old
-// files are among the retired ones, so lost files can be made again from there.
+// files are among the retired ones, so lost files can be made again from there
+// for as long as these are kept.
 func (d *Driver) rewrite(ctx context.Context, ask RemakeAsk) ([]*Result, error) {
 	var results []*Result
 	for _, n := range ask.Splits {
@@ -134,8 +135,7 @@ func (m *merge) run(ctx context.Context) (File, error) {
 func (m *merge) openOld(want *SplitFile) (*oldFile, error) {
 	file, err := m.find(want.Path)
 	if err != nil {
-		e := &Error{Code: ExitMismatch, Msg: "rewrite of " + want.Path, Err: err}
-		return nil, e.hint("`sawlog rerun` brings lost files back; then rewrite again")
+		return nil, m.lost(want.Path, err)
 	}
 	old := &oldFile{SplitFile: *want, file: file, left: want.Rows}
 	h := sha256.New()
@@ -168,6 +168,18 @@ func (m *merge) find(name string) (sink.File, error) {
 		return m.t.sink.Open(name)
 	}
 	return file, err
+}
+
+// lost explains that an old file cannot be opened.
+func (m *merge) lost(name string, err error) error {
+	if !errors.Is(err, sink.ErrNotExist) {
+		return sinkError("rewrite of "+name, err)
+	}
+	e := &Error{Code: ExitMismatch, Msg: "rewrite of " + name, Err: err}
+	if m.number < 0 {
+		return e.hint("`sawlog rerun` brings lost files back; then rewrite again")
+	}
+	return e.hint("record %d retired it, and a week after that the files a rewrite replaced are swept: load its offsets again with `sawlog backfill JOB --only all`", m.number)
 }
 
 // oneByOne writes files whose ranges follow each other.

@@ -12,9 +12,10 @@ type DropAsk struct {
 }
 
 // Drop takes files back (`out drop`): the record retires them, no reader sees
-// them again, and their bytes wait under the retired folder. The offsets stay
-// loaded, so that no load brings the rows back by itself; a supersede does. The
-// files come back beside the record, which is nil in a dry run.
+// them again, and their bytes wait under the retired folder for a week. The
+// offsets stay loaded, so that no load brings the rows back by itself; a
+// supersede does. The files come back beside the record, which is nil in a dry
+// run.
 func (l *Ledger) Drop(ctx context.Context, run string, ask DropAsk, o CommitOptions) (*Record, []*Visible, error) {
 	if err := l.checkOwner(); err != nil {
 		return nil, nil, err

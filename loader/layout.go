@@ -22,9 +22,9 @@ import (
 //	_sawlog/checkpoints/NNNNNNNNNNNN.json
 //	_sawlog/plans/PLANPLANPLANPLAN/plan.json  files-SHA256.jsonl
 //	_sawlog/stage/PLANPLANPLANPLAN/SPLIT/ATTEMPT/NAME.part  result.json  error.json
-//	_sawlog/stage/PLANPLANPLANPLAN/plan-PLANPLANPLANPLAN.json
+//	_sawlog/stage/PLANPLANPLANPLAN/plan-PLANPLANPLANPLAN.json  tasks-SHA256SHA256SHA2.jsonl
 //	_sawlog/quarantine/PLANPLAN-SSSSS.quarantine
-//	_sawlog/retired/N/PATH
+//	_sawlog/retired/N/PATH                  what record N retired; for a week (sweep.go)
 //	_sawlog/tmp/NAME                        files on their way to another name
 //	_sawlog/tmp/marks-NAME/NAME             manifests and success marks on their way
 //
@@ -40,6 +40,7 @@ import (
 //	result.json     Result (result.go)
 //	error.json      ExecError (execline.go): why an attempt on a cluster failed
 //	plan-….json     Plan: what tasks on a cluster read, without a newline (tasklist.go)
+//	tasks-….jsonl   ExecSpec (exec.go), one a line: tasks as some engines hand them out
 //	_manifest.json  Manifest, _SUCCESS: Success (mark.go)
 const (
 	SystemDir     = "_sawlog"

@@ -309,17 +309,19 @@ func (f *Fold) Overlap(p *Plan) error {
 	return nil
 }
 
-// overtaken explains why the files a plan replaces are not what they were.
+// overtaken explains why the files a plan reads and replaces are not what they
+// were: a plan is of these files, so once a record has retired one or changed
+// its bytes there is no work left that the plan could do.
 func (f *Fold) overtaken(p *Plan) error {
 	for _, name := range p.Retires {
-		if f.Files[name] == nil {
-			return fmt.Errorf("%s is no longer visible", name)
+		if err := f.stillThere(name, ""); err != nil {
+			return err
 		}
 	}
 	for i := range p.Splits {
 		for _, old := range p.Splits[i].Files {
-			if v := f.Files[old.Path]; v == nil || v.SHA256 != old.SHA256 {
-				return fmt.Errorf("%s holds other bytes than were planned with", old.Path)
+			if err := f.stillThere(old.Path, old.SHA256); err != nil {
+				return err
 			}
 		}
 	}
@@ -332,6 +334,22 @@ func (f *Fold) overtaken(p *Plan) error {
 		loaded[in.Key(p.Cluster)] = loaded[in.Key(p.Cluster)].Add(in.Range)
 	}
 	return f.wholeSplits(p.Retires, loaded)
+}
+
+// stillThere wants a file to be visible, with these bytes where a hash is given.
+func (f *Fold) stillThere(name, hash string) error {
+	v := f.Files[name]
+	gone, retired := f.Retired[name]
+	switch {
+	case retired:
+		return fmt.Errorf("%s was retired by record %d", name, gone.Number)
+	case v == nil:
+		return fmt.Errorf("%s is no file of the data set", name)
+	case hash != "" && v.SHA256 != hash:
+		return fmt.Errorf("%s holds other bytes than were planned with (sha256 %s, now %s)", name, hash, v.SHA256)
+	default:
+		return nil
+	}
 }
 
 // CheckStart tells whether a load may start at an offset of a partition: only

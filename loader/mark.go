@@ -142,13 +142,25 @@ func (l *Ledger) unmark(folders []string) error {
 	return l.syncPresent(folders) // before any file moves
 }
 
-// syncPresent makes folders durable, but for those that are not there.
+// syncPresent makes folders durable, but for those that are not there: a sweep
+// may take retired ones away under a publisher that stood still.
 func (l *Ledger) syncPresent(folders []string) error {
-	present := slices.DeleteFunc(slices.Clone(folders), func(dir string) bool {
-		_, err := l.sink.Stat(dir)
-		return errors.Is(err, sink.ErrNotExist)
-	})
-	return sinkError("retire", l.sink.Sync(present...))
+	for tries := 1; ; tries++ {
+		var present []string
+		for _, dir := range folders {
+			switch _, err := l.sink.Stat(dir); {
+			case err == nil:
+				present = append(present, dir)
+			case !errors.Is(err, sink.ErrNotExist):
+				return sinkError("retire", err)
+			}
+		}
+		err := l.sink.Sync(present...)
+		if !errors.Is(err, sink.ErrNotExist) || tries == markTries {
+			return sinkError("retire", err)
+		}
+		folders = present // one of them went in between
+	}
 }
 
 // manifests lists the files of hours, per hour and folder.

@@ -56,10 +56,7 @@ type actor struct {
 	dead bool // its calls do nothing any more; guarded by m.mu
 }
 
-var (
-	errKilled    = errors.New("killed")
-	errStillOpen = errors.New("the stage of an open plan is gone")
-)
+var errKilled = errors.New("killed")
 
 // step waits to be granted one call.
 func (a *actor) step(what string) error {
@@ -140,18 +137,13 @@ func (m *model) spawn(name string, act func(ctx context.Context, l *Ledger) erro
 	}()
 }
 
-// excused tells of errors that others' acts may cause rightly: attempts of a
-// dead plan, of a rerun, or of a file made again are swept away, or their split
-// is retired meanwhile.
+// excused tells of errors that others' acts may cause rightly: what a rerun or an
+// amend makes again is taken away under it when its file is retired, and nobody
+// can read a file that was damaged. A plan that others overtake is no excuse: its
+// driver finds out, and is covered or says what the conflict is.
 func (m *model) excused(kind string, err error) bool {
-	var missing *IncompleteError
 	gone := errors.Is(err, sink.ErrNotExist)
-	switch kind {
-	case "load", "supersede", "compact":
-		return (gone || errors.As(err, &missing)) && !errors.Is(err, errStillOpen)
-	default:
-		return gone && (kind == "rerun" || kind == "amend" || len(m.damaged) > 0)
-	}
+	return gone && (kind == "rerun" || kind == "amend" || len(m.damaged) > 0)
 }
 
 // load resumes an open plan, or plans what comes next of some partitions.
@@ -181,20 +173,32 @@ func (m *model) load(ctx context.Context, l *Ledger, resume, old bool, spans []s
 	return m.commit(ctx, l, p, run)
 }
 
-func (m *model) commit(ctx context.Context, l *Ledger, p *Plan, run string) error {
-	rec, err := m.src.run(ctx, l, p, run)
+// commit does what a driver does with a plan (run.carryOut): it publishes the
+// head, freezes the plan, has made what is missing, commits, and looks what
+// others did when any of that fails.
+func (m *model) commit(ctx context.Context, l *Ledger, p *Plan, name string) error {
+	if err := l.Publish(ctx); err != nil {
+		return err
+	}
+	r := &run{d: &Driver{}, ask: RunAsk{Run: name}, ledger: l, plan: p, planID: PlanID(p)}
+	if done, err := r.begin(ctx); done || err != nil {
+		return err
+	}
+	var rec *Record
+	var err error
+	for range 1 + maxRepairs {
+		var incomplete *IncompleteError
+		if rec, err = m.src.run(ctx, l, p, name); !errors.As(err, &incomplete) {
+			break
+		}
+	}
+	if err != nil {
+		rec, err = r.overtaken(ctx, err)
+	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if err == nil && rec != nil {
 		m.acked[rec.Number] = rec.Nonce
-	}
-	hurt := p.Kind == Compact && len(m.damaged) > 0 // it reads files that may be gone
-	if err != nil && ExitCode(err) == ExitFailed && !errors.Is(err, errKilled) && !hurt {
-		s := local.New(m.mem.CrashClone(nil), "/root")
-		now, look := OpenLedger(ctx, s, "views", "views-hourly", m.config(s))
-		if look == nil && now.fold.Fate(PlanID(p), p, "") == PlanOpen {
-			return errors.Join(errStillOpen, err)
-		}
 	}
 	return err
 }
@@ -359,6 +363,9 @@ func (m *model) play(processes int) {
 		case m.rnd.IntN(1000) == 0:
 			m.powerCut()
 			continue
+		case m.rnd.IntN(500) == 0:
+			time.Sleep(retiredGrace / 2) // everybody stood still for days
+			continue
 		case m.rnd.IntN(300) == 0:
 			m.damage()
 		}
@@ -494,6 +501,7 @@ func (m *model) check(s sink.Sink, rest bool) {
 		if there && (gone.Number < l.fold.Head || rest) {
 			m.t.Fatalf("seed %d: L3: %s was retired by record %d, the head is %d", m.seed, name, gone.Number, l.fold.Head)
 		}
+		m.checkRetired(l, name, gone, rest)
 		if !there || l.head == nil {
 			continue
 		}
@@ -506,33 +514,46 @@ func (m *model) check(s sink.Sink, rest bool) {
 	m.checkSuccess(l, files)
 }
 
-// checkSuccess wants under each success mark the hour as it was at its number:
-// every file that was visible then (L6). A record that retires takes the mark
-// away before it moves a file, and nothing may bring the mark back.
-func (m *model) checkSuccess(l *Ledger, files map[string]string) {
+// checkRetired wants a file that was retired to be kept for readers who opened it
+// before, for as long as it is promised.
+func (m *model) checkRetired(l *Ledger, name string, gone Retirement, rest bool) {
 	m.t.Helper()
-	marks := map[string]int64{} // folder → number
-	for name, body := range files {
-		var success Success
-		if path.Base(name) == successName && decodeStrict([]byte(body), &success) == nil {
-			marks[path.Dir(name)] = success.Number
+	if m.damaged[name] || gone.Number == l.fold.Head && !rest || m.age(l, gone.Number) > retiredGrace {
+		return
+	}
+	if _, err := l.sink.Stat(RetiredPath(gone.Number, name)); err != nil {
+		m.t.Fatalf("seed %d: L5: %s was retired by record %d %v ago, the head is %d: %v",
+			m.seed, name, gone.Number, m.age(l, gone.Number), l.fold.Head, err)
+	}
+}
+
+// age is how long ago a record was written.
+func (m *model) age(l *Ledger, number int64) time.Duration {
+	return time.Since(time.UnixMilli(l.fold.Records[number].At))
+}
+
+// checkSwept wants nothing of what was retired long ago to be left.
+func (m *model) checkSwept(s sink.Sink, l *Ledger) {
+	m.t.Helper()
+	for name := range tree(m.t, s, RetiredDir) {
+		number, _, _ := strings.Cut(strings.TrimPrefix(name, RetiredDir+"/"), "/")
+		n, err := strconv.ParseInt(number, 10, 64)
+		if err != nil || m.age(l, n) > retiredGrace {
+			m.t.Fatalf("seed %d: the sweep left %s (%v)", m.seed, name, err)
 		}
 	}
-	f := NewFold()
-	for f.Head < l.fold.Head {
-		rec, hash, err := readRecord(l.sink, f.Head+1)
-		if err == nil {
-			err = f.Apply(rec, hash)
+}
+
+// checkSuccess wants under each success mark the hour as it was at its number.
+func (m *model) checkSuccess(l *Ledger, files map[string]string) {
+	m.t.Helper()
+	for name := range m.damaged {
+		if files[name] == "" {
+			files[name] = "removed by a person"
 		}
-		if err != nil {
-			m.t.Fatalf("seed %d: %v", m.seed, err)
-		}
-		for name := range f.Files {
-			number, marked := marks[path.Dir(name)]
-			if marked && number == f.Head && files[name] == "" && !m.damaged[name] {
-				m.t.Fatalf("seed %d: L6: %s is as of record %d of %d, %s is missing", m.seed, path.Dir(name), number, l.fold.Head, name)
-			}
-		}
+	}
+	for _, problem := range unmarked(m.t, l, files) {
+		m.t.Fatalf("seed %d: %s", m.seed, problem)
 	}
 }
 
@@ -553,16 +574,21 @@ func (m *model) rest() {
 			if _, err := l.Rerun(m.t.Context(), strconv.FormatInt(v.Number, 10)); err != nil {
 				m.t.Fatalf("seed %d: rerun at rest: %v", m.seed, err)
 			}
+			delete(m.damaged, name)
 		}
-		delete(m.damaged, name)
 	}
-	if _, err := l.Sweep(m.t.Context(), false); err != nil {
-		m.t.Fatalf("seed %d: sweep at rest: %v", m.seed, err)
+	for range 2 { // as it is, and once all that was retired is old
+		if _, err := l.Sweep(m.t.Context(), false); err != nil {
+			m.t.Fatalf("seed %d: sweep at rest: %v", m.seed, err)
+		}
+		m.checkSwept(s, l)
+		m.check(s, true)
+		time.Sleep(retiredGrace + time.Minute)
 	}
 	if report, err := l.Verify(m.t.Context(), ""); err != nil {
 		m.t.Fatalf("seed %d: at rest: %v\n%+v", m.seed, err, report)
 	}
-	m.check(s, true)
+	m.checkFeed(l)
 	held := map[string]string{}
 	for name, v := range l.fold.Files {
 		body, err := s.ReadFile(name)
@@ -603,6 +629,47 @@ func (m *model) rest() {
 		if !needed {
 			m.t.Fatalf("seed %d: the sweep left %s", m.seed, name)
 		}
+	}
+}
+
+// checkFeed reads the change feed in two goes, as a reader does that remembers a
+// number: applied in order, the changes are the files of the data set.
+func (m *model) checkFeed(l *Ledger) {
+	m.t.Helper()
+	have := map[string]string{} // path → sha256
+	last := int64(-1)
+	for _, stop := range []int64{l.fold.Head / 2, l.fold.Head} {
+		err := l.Changes(m.t.Context(), last, func(c *Change) error {
+			if c.Number > stop {
+				return nil
+			}
+			if c.Number != last+1 {
+				m.t.Fatalf("seed %d: the feed tells record %d after %d", m.seed, c.Number, last)
+			}
+			last = c.Number
+			for _, f := range c.Retired {
+				if have[f.Path] != f.SHA256 {
+					m.t.Fatalf("seed %d: record %d takes %s back, the feed has %q of it", m.seed, c.Number, f.Path, have[f.Path])
+				}
+				delete(have, f.Path)
+			}
+			for _, f := range append(c.Added, c.Amended...) {
+				have[f.Path] = f.SHA256
+			}
+			return nil
+		})
+		if err != nil {
+			m.t.Fatalf("seed %d: %v", m.seed, err)
+		}
+	}
+	for _, v := range l.fold.All() {
+		if have[v.Path] != v.SHA256 {
+			m.t.Fatalf("seed %d: %s has %q by the feed, %q by the ledger", m.seed, v.Path, have[v.Path], v.SHA256)
+		}
+		delete(have, v.Path)
+	}
+	if len(have) > 0 {
+		m.t.Fatalf("seed %d: only the feed has %v", m.seed, have)
 	}
 }
 

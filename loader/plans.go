@@ -126,6 +126,24 @@ func (l *Ledger) Plans(ctx context.Context) ([]PlanRef, error) {
 	return refs, nil
 }
 
+// sweptFor is the id of the plan that revised one, and for which the stage of
+// that one was swept; "" = its stage is there, or was never made.
+func (l *Ledger) sweptFor(ctx context.Context, planID string) (string, error) {
+	switch _, err := l.sink.Stat(path.Join(StagesDir, planID)); {
+	case err == nil:
+		return "", nil
+	case !errors.Is(err, sink.ErrNotExist):
+		return "", sinkError("", err)
+	}
+	refs, err := l.Plans(ctx)
+	for _, ref := range refs {
+		if ref.Plan != nil && ref.Plan.Replaces == planID {
+			return ref.ID, err
+		}
+	}
+	return "", err
+}
+
 // OpenPlans lists the plans that are to be resumed.
 func (l *Ledger) OpenPlans(ctx context.Context) ([]PlanRef, error) {
 	refs, err := l.Plans(ctx)

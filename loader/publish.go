@@ -205,20 +205,35 @@ func (l *Ledger) retire(rec *Record) error {
 	if err := l.dropRetiredStages(rec); err != nil {
 		return err
 	}
+	if err := l.makeRetired(rec, folders); err != nil {
+		return err
+	}
 	for _, name := range rec.Retires {
-		to := RetiredPath(rec.Number, name)
-		if err := l.sink.MkdirAll(path.Dir(to)); err != nil {
+		if err := l.sink.Rename(name, RetiredPath(rec.Number, name)); err != nil && !errors.Is(err, sink.ErrNotExist) {
 			return sinkError("retire "+name, err)
 		}
-		if err := l.sink.Rename(name, to); err != nil && !errors.Is(err, sink.ErrNotExist) {
-			return sinkError("retire "+name, err)
-		}
-		folders[path.Dir(to)] = true
 		if err := l.fault(AfterRetireOne + FaultPoint(name)); err != nil {
 			return err
 		}
 	}
 	return l.syncPresent(slices.Sorted(maps.Keys(folders)))
+}
+
+// makeRetired makes the folders that retired files move to, and makes them
+// durable before a file is known by its new name alone.
+func (l *Ledger) makeRetired(rec *Record, folders map[string]bool) error {
+	made := map[string]bool{}
+	for _, name := range rec.Retires {
+		dir := path.Dir(RetiredPath(rec.Number, name))
+		if made[dir] {
+			continue
+		}
+		if err := l.sink.MkdirAll(dir); err != nil {
+			return sinkError("retire "+name, err)
+		}
+		made[dir], folders[dir] = true, true
+	}
+	return l.syncPresent(slices.Sorted(maps.Keys(made)))
 }
 
 // dropOldAttempts deletes, before an amend record's files come over the old ones,

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"sawlog/loader/sink"
 )
 
 // RunAsk says how a plan is carried out; nothing in it changes any byte.
@@ -84,6 +86,7 @@ func (r *run) carryOut(ctx context.Context) (*Record, error) {
 		r.holdNew(ctx)
 	}
 	var rec *Record
+	var incomplete *IncompleteError
 	for repairs := 0; ; repairs++ {
 		if err := r.work(ctx); err != nil {
 			return r.overtaken(ctx, err)
@@ -93,7 +96,9 @@ func (r *run) carryOut(ctx context.Context) (*Record, error) {
 		}
 		r.d.event(Event{Run: r.ask.Run, Kind: "commit", Text: r.planID})
 		rec, err = r.ledger.Commit(ctx, r.plan, r.planID, r.ask.Run, r.results, CommitOptions{By: r.d.By, Why: r.plan.Gaps})
-		var incomplete *IncompleteError
+		if errors.Is(err, sink.ErrNotExist) || errors.As(err, &incomplete) {
+			rec, err = r.overtaken(ctx, err) // its stage may have been published, or swept
+		}
 		if !errors.As(err, &incomplete) || repairs == maxRepairs {
 			break
 		}
@@ -110,10 +115,13 @@ func (r *run) carryOut(ctx context.Context) (*Record, error) {
 	return rec, nil
 }
 
-// overtaken tells whether work failed because another driver has committed the
-// plan, or its ranges, meanwhile: its sweep takes the stage away under ours. The
-// record that did so covers this run, or it is a conflict; else the failure
-// stands.
+// overtaken tells whether a run failed because another driver did something to
+// its plan, or to what the plan reads and replaces, meanwhile: stages are swept,
+// files retired under it. What stands in the ledger decides then: a record that
+// holds the plan's work covers the run, any other that took it is a conflict, and
+// so is a plan that revises it and for which its stage was swept. Else the failure
+// stands, and so it does after the plan's own record, which is committed and not
+// published.
 func (r *run) overtaken(ctx context.Context, failed error) (*Record, error) {
 	if ctx.Err() != nil {
 		return nil, failed
@@ -121,10 +129,24 @@ func (r *run) overtaken(ctx context.Context, failed error) (*Record, error) {
 	if _, err := r.ledger.refresh(ctx); err != nil {
 		return nil, errors.Join(failed, err)
 	}
-	if covered, err := r.ledger.standing(r.plan, r.planID); covered != nil || err != nil {
-		return covered, err
+	covered, err := r.ledger.standing(r.plan, r.planID)
+	switch {
+	case err != nil:
+		return nil, err
+	case covered != nil && covered.Number != r.ledger.wrote:
+		return covered, nil
+	case covered != nil:
+		return nil, failed
 	}
-	return nil, failed
+	by, err := r.ledger.sweptFor(ctx, r.planID)
+	if err != nil {
+		return nil, errors.Join(failed, err)
+	}
+	if by == "" {
+		return nil, failed
+	}
+	e := fail(ExitConflict, "plan %s was revised meanwhile, as plan %s", r.planID, by)
+	return nil, e.hint("run again: the revision is resumed, or its work is there")
 }
 
 // sweepEvery is how many records lie between two sweeps: once a day for an

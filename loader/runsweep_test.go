@@ -1,7 +1,6 @@
 package loader
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -9,7 +8,6 @@ import (
 	"time"
 
 	"sawlog/broker/record"
-	"sawlog/formats"
 	"sawlog/loader/sink"
 )
 
@@ -18,11 +16,7 @@ import (
 func TestRunsSweepNowAndThen(t *testing.T) {
 	r := newRig(t, 1)
 	for n := range sweepEvery + 1 {
-		value := fmt.Sprintf(`{"ts":"2026-11-29T14:%02d:00Z","n":%d}`, n, n)
-		r.src.log("views", 0).put(t, 1, record.None, record.Record{Timestamp: -1, Value: []byte(value)})
-		if out := r.load(PlanAsk{}); out.Rows != 1 {
-			t.Fatalf("run %d: %d rows", n, out.Rows)
-		}
+		r.loads(1)
 		stages, err := r.d.Sink.List(StagesDir)
 		if err != nil {
 			t.Fatal(err)
@@ -31,6 +25,39 @@ func TestRunsSweepNowAndThen(t *testing.T) {
 			t.Fatalf("after record %d %d stages are left, want %d", n, len(stages), want)
 		}
 	}
+}
+
+// loads makes runs of one row each.
+func (r *rig) loads(runs int) {
+	r.t.Helper()
+	for range runs {
+		value := fmt.Sprintf(`{"ts":"2026-11-29T14:%02d:00Z","n":%d}`, r.runs%60, r.runs)
+		r.src.log("views", 0).put(r.t, 1, record.None, record.Record{Timestamp: -1, Value: []byte(value)})
+		if out := r.load(PlanAsk{}); out.Rows != 1 {
+			r.t.Fatalf("run %d: %d rows", r.runs, out.Rows)
+		}
+	}
+}
+
+// TestRunsSweepRetired has runs take away, now and then, what was retired long
+// ago.
+func TestRunsSweepRetired(t *testing.T) {
+	r := newRig(t, 1)
+	r.loads(2)
+	if _, _, err := r.ledger().Drop(t.Context(), "drop", DropAsk{Of: "0"}, CommitOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		later time.Duration
+		want  int
+	}{{0, 1}, {retiredGrace + time.Hour, 0}} {
+		r.now = r.now.Add(c.later)
+		r.loads(sweepEvery)
+		if left := tree(t, r.d.Sink, RetiredDir); len(left) != c.want {
+			t.Errorf("%v later the retired files are %v, want %d", c.later, left, c.want)
+		}
+	}
+	r.sound()
 }
 
 // TestSweepTakesOldPuts leaves what a crash leaves of a put, a day old and new,
@@ -66,69 +93,4 @@ func TestSweepTakesOldPuts(t *testing.T) {
 		}
 	}
 	sound(t, l)
-}
-
-// overtaking is an engine before whose work another driver commits the plan and
-// sweeps its stage away, or loads the ranges with another plan.
-type overtaking struct {
-	Engine
-	before, after func()
-}
-
-func (o *overtaking) Run(ctx context.Context, w Work) error {
-	o.before()
-	err := o.Engine.Run(ctx, w)
-	o.after()
-	return err
-}
-
-// TestOvertakenWhileWorking has another driver commit the same plan, and sweep,
-// while the splits of this one are at work, before its attempts or after them.
-// The run is covered; where the other had to revise the plan first it is a
-// conflict, since the plan that was committed is another one.
-func TestOvertakenWhileWorking(t *testing.T) {
-	declared := &formats.Schema{}
-	for name, kind := range map[string]formats.Kind{"ts": formats.String, "path": formats.String} {
-		declared.Fields = append(declared.Fields, formats.Field{Name: name, Type: &formats.Type{Kind: kind}})
-	}
-	for name, c := range map[string]struct {
-		early  bool
-		schema *formats.Schema
-		status string
-		code   int
-	}{
-		"before, same plan":    {true, declared, StatusCovered, 0},
-		"after, same plan":     {false, declared, StatusCovered, 0},
-		"before, revised plan": {true, nil, StatusFailed, ExitConflict},
-		"after, revised plan":  {false, nil, StatusFailed, ExitConflict},
-	} {
-		t.Run(name, func(t *testing.T) {
-			r := newRig(t, 1)
-			r.spec.Schema = c.schema
-			r.src.log("views", 0).put(t, 2, record.None, lines(view(9, 0, "/a"), view(10, 0, "/b"))...)
-			p, _ := r.plan(PlanAsk{})
-			winner := *r.d
-			win := func() {
-				if out, err := winner.Run(t.Context(), p, RunAsk{Run: "winner"}); err != nil || out.Status != StatusCommitted {
-					t.Errorf("the other driver: %+v, %v", out, err)
-				}
-			}
-			r.d.Engine = &overtaking{winner.Engine, func() {
-				if c.early {
-					win()
-				}
-			}, func() {
-				if !c.early {
-					win()
-				}
-			}}
-			out, err := r.d.Run(t.Context(), p, RunAsk{Run: "loser"})
-			if ExitCode(err) != c.code || out.Status != c.status {
-				t.Errorf("status %s, exit %d: %v", out.Status, ExitCode(err), err)
-			}
-			if rows := r.rows("path"); len(rows) != 2 {
-				t.Errorf("%d rows", len(rows))
-			}
-		})
-	}
 }

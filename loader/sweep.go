@@ -6,15 +6,24 @@ import (
 	"maps"
 	"path"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
 	"sawlog/loader/sink"
 )
 
-// tempAge is how old a file on its way to another name must be before a sweep
-// takes it for left over.
-const tempAge = 24 * time.Hour
+const (
+	// tempAge is how old a file on its way to another name must be before a
+	// sweep takes it for left over.
+	tempAge = 24 * time.Hour
+
+	// retiredGrace is how long retired files stay, from the time of the record
+	// that retired them: readers that opened or listed them before go on with
+	// them, and lost files of a compact record are made again from them. A week
+	// is what Delta Lake's VACUUM keeps, for the first of these reasons.
+	retiredGrace = 7 * 24 * time.Hour
+)
 
 // SweepReport lists what a sweep took away, or would, and what it repaired.
 type SweepReport struct {
@@ -24,7 +33,8 @@ type SweepReport struct {
 }
 
 // Sweep takes away what crashes left: stages of plans that are done with, data
-// files the ledger does not show, old temporary files and checkpoints. It lists
+// files the ledger does not show, old temporary files and checkpoints; and files
+// that were retired longer than retiredGrace ago. It lists
 // first and reads the head after: what was listed cannot become visible by a
 // record that is in that fold or before it, and files come to final names only
 // through such records (L5). It also writes stale marks anew.
@@ -65,6 +75,9 @@ func (l *Ledger) Sweep(ctx context.Context, dryRun bool) (*SweepReport, error) {
 				return report, err
 			}
 		}
+	}
+	if err := l.sweepRetired(ctx, remove); err != nil {
+		return report, err
 	}
 	if err := l.sweepTemps(remove); err != nil {
 		return report, err
@@ -123,6 +136,52 @@ func (l *Ledger) doneStages(ctx context.Context, stages []string, report *SweepR
 		}
 	}
 	return done, nil
+}
+
+// sweepRetired takes away what records of this fold retired long ago. The head is
+// published, so nobody has a file to move there any more: a publisher that stood
+// still finds none.
+func (l *Ledger) sweepRetired(ctx context.Context, remove func(string) error) error {
+	folders, err := l.listNames(RetiredDir)
+	if err != nil {
+		return err
+	}
+	for _, folder := range folders {
+		n, err := strconv.ParseInt(folder, 10, 64)
+		if err != nil || n < 0 || n > l.fold.Head || l.c.Now().Sub(time.UnixMilli(l.fold.Records[n].At)) <= retiredGrace {
+			continue
+		}
+		if err := l.sweepRetiredBy(ctx, n, path.Join(RetiredDir, folder), remove); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// sweepRetiredBy takes the folder of one record away, or what of its files is the
+// record's where somebody put others beside them.
+func (l *Ledger) sweepRetiredBy(ctx context.Context, n int64, dir string, remove func(string) error) error {
+	var due []string
+	others := false
+	err := l.walk(ctx, dir, func(name string) {
+		if gone, retired := l.fold.Retired[strings.TrimPrefix(name, dir+"/")]; retired && gone.Number == n {
+			due = append(due, name)
+		} else {
+			others = true
+		}
+	})
+	if err != nil {
+		return err
+	}
+	if !others {
+		due = []string{dir}
+	}
+	for _, name := range due {
+		if err := remove(name); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // sweepTemps takes away old files on their way to another name, and all

@@ -36,9 +36,10 @@ func (a *app) outDrop() *cobra.Command {
 	c := &cobra.Command{
 		Use: "drop [DATASET] --window START..END | --run RUN", Short: "Take files back: no reader sees them again", Args: cobra.MaximumNArgs(1),
 		Long: `Take back the files of the hours in a window, or all that a run brought. The
-ledger keeps what was dropped and why; the bytes wait under _sawlog/retired and
-may be deleted there. The offsets stay loaded, so no run brings the rows back by
-itself: backfill --only all, or rerun --with-current-job, does.`,
+ledger keeps what was dropped and why; the bytes wait under _sawlog/retired for a
+week, then a run sweeps them; they may be deleted there before. The offsets stay
+loaded, so no run brings the rows back by itself: backfill --only all, or rerun
+--with-current-job, does.`,
 		Example: "  sawlog out drop pageviews-hourly --window 2026-11-29T14..2026-11-29T15 --why 'test data' --dry-run\n  sawlog out drop --root /warehouse/pageviews --run 12 --yes",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if (window == "") == (run == "") {

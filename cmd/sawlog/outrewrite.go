@@ -34,7 +34,8 @@ func (a *app) outRewrite() *cobra.Command {
 topic, partition and offset. With --job, whose schema: declares wider types than
 the data set has (int32, int64, double or decimal, string or json), all files
 are written with those. The ledger swaps the files in one step; the old ones
-wait under _sawlog/retired. No broker is asked. Carried out in this process.`,
+wait under _sawlog/retired for a week. No broker is asked. Carried out in this
+process.`,
 		Example: "  sawlog out rewrite pageviews-hourly --window 2026-11-28..2026-11-29 --dry-run\n  sawlog out rewrite --root /warehouse/pageviews --job pageviews.yaml",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ask := loader.RewriteAsk{}
