@@ -6,6 +6,11 @@
 //	TestClusterPeers
 //	            the same for clusters of three, with a replica on each
 //	TestCalls   the system calls of one Produce and one Fetch request, by strace
+//	TestIsolation
+//	            what loads of old log add to the time until a record is at who
+//	            follows the log's end (make bench-isolation)
+//	TestClassCost
+//	            what it costs the broker to send to loads past the page cache
 //
 // Both brokers run pinned to the first core, the client to the second. A pair is
 // one run on each, next to each other in time, and which comes first alternates

@@ -230,13 +230,19 @@ func replayFetch(ctx context.Context, t testing.TB, addr, topic string, partitio
 	t.Helper()
 	f := newFetcher(t, addr, topic, partitions, 500*time.Millisecond)
 	defer func() { _ = f.conn.Close() }() // nothing is due on it
+	return f.again(ctx, t, there)
+}
+
+// again is replayFetch with a fetcher that may be of another kind.
+func (f *fetcher) again(ctx context.Context, t testing.TB, there int64) int64 {
+	t.Helper()
 	var all int64
 	for all == 0 || ctx.Err() == nil {
 		f.rewind()
 		for got := int64(0); got < there; {
 			n, err := f.once()
 			if err != nil {
-				t.Fatalf("replay from %s: %v", addr, err)
+				t.Fatalf("replay from %s: %v", f.conn.RemoteAddr(), err)
 			}
 			got += n
 		}

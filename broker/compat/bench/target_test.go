@@ -161,6 +161,12 @@ func (s *target) heapInuse(t testing.TB) float64 {
 	if s.HTTP == "" {
 		return 0
 	}
+	return s.metric(t, "go_memstats_heap_inuse_bytes")
+}
+
+// metric is one of the numbers behind HTTP.
+func (s *target) metric(t testing.TB, name string) float64 {
+	t.Helper()
 	var b bytes.Buffer
 	for status := 0; status != http.StatusOK; time.Sleep(20 * time.Millisecond) { // its scheduler may still start
 		if t.Context().Err() != nil {
@@ -179,7 +185,7 @@ func (s *target) heapInuse(t testing.TB) float64 {
 		}
 	}
 	for line := range bytes.Lines(b.Bytes()) {
-		if text, ok := bytes.CutPrefix(line, []byte("go_memstats_heap_inuse_bytes ")); ok {
+		if text, ok := bytes.CutPrefix(line, []byte(name+" ")); ok {
 			v, err := strconv.ParseFloat(string(bytes.TrimSpace(text)), 64)
 			if err != nil {
 				t.Fatal(err)
@@ -187,7 +193,7 @@ func (s *target) heapInuse(t testing.TB) float64 {
 			return v
 		}
 	}
-	t.Fatalf("no go_memstats_heap_inuse_bytes on %s", s.HTTP)
+	t.Fatalf("no %s on %s", name, s.HTTP)
 	return 0
 }
 
