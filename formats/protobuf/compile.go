@@ -53,7 +53,40 @@ func serialized(text string) *descriptorpb.FileDescriptorProto {
 	if err != nil || len(b) == 0 || proto.Unmarshal(b, file) != nil {
 		return nil
 	}
+	nameForJSON(file.Extension)
+	nameMembers(file.MessageType)
 	return file
+}
+
+// nameMembers gives fields their names in JSON, which the compiler wants and
+// descriptors of generated code do without.
+func nameMembers(messages []*descriptorpb.DescriptorProto) {
+	for _, m := range messages {
+		nameForJSON(m.Field)
+		nameForJSON(m.Extension)
+		nameMembers(m.NestedType)
+	}
+}
+
+func nameForJSON(fields []*descriptorpb.FieldDescriptorProto) {
+	for _, f := range fields {
+		if f.JsonName != nil {
+			continue
+		}
+		var name []byte
+		upper := false
+		for _, c := range []byte(f.GetName()) {
+			switch {
+			case c == '_':
+				upper = true
+				continue
+			case upper && 'a' <= c && c <= 'z':
+				c -= 'a' - 'A'
+			}
+			name, upper = append(name, c), false
+		}
+		f.JsonName = new(string(name))
+	}
 }
 
 // compile gives a FileDescriptorSet in base64, imports first and the file last.
