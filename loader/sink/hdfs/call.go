@@ -130,16 +130,16 @@ func (s *Sink) leave() {
 // disconnect gives the connection up, unless an act needs it.
 func (s *Sink) disconnect() {
 	s.mu.Lock()
-	client := s.client
 	if s.acts > 0 {
-		client = nil
-	} else {
-		s.client = nil
-		s.free()
+		s.mu.Unlock()
+		return
 	}
+	hangUp := s.hangUp
+	s.client, s.hangUp = nil, nil
+	s.free()
 	s.mu.Unlock()
-	if client != nil {
-		_ = client.Close() // nothing is under way on it
+	if hangUp != nil {
+		_ = hangUp() // nothing is under way on it
 	}
 }
 
@@ -155,9 +155,12 @@ func (s *Sink) connect() (*hdfs.Client, error) {
 	if s.client != nil {
 		return s.client, nil
 	}
-	w := wire{s.limits, s.late}
-	options, _, err := s.target.options(w.dialNameNode, w.dialDataNode)
+	// The library may connect once more while it is closed, to renew a lease, and
+	// nobody would close that connection.
+	names, end := context.WithCancel(s.late)
+	options, _, err := s.target.options(wire{s.limits, names}.dialNameNode, wire{s.limits, s.late}.dialDataNode)
 	if err != nil {
+		end()
 		var login *loginError
 		return nil, &unsentError{err, !errors.As(err, &login) || login.denied}
 	}
@@ -167,13 +170,18 @@ func (s *Sink) connect() (*hdfs.Client, error) {
 	}
 	client, err := hdfs.NewClient(options)
 	if err != nil {
+		end()
 		return nil, &unsentError{err, false}
 	}
+	hangUp := func() error {
+		defer end()
+		return client.Close()
+	}
 	if err := fit(client.Stat, s.target.dir); err != nil {
-		_ = client.Close() // nothing was asked of it but a look
+		_ = hangUp() // nothing was asked of it but a look
 		return nil, &unsentError{err, outcomeOf(err) == answered}
 	}
-	s.client = client
+	s.client, s.hangUp = client, hangUp
 	return client, nil
 }
 

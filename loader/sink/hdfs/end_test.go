@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"sawlog/loader/sink"
+	"sawlog/loader/sink/hdfs/mini"
 )
 
 // mute is a NameNode that takes connections and never says a word.
@@ -131,5 +132,35 @@ func TestRestingSinksAreForgotten(t *testing.T) {
 	defer s.mu.Unlock()
 	if s.unbind != nil {
 		t.Error("its context still knows it")
+	}
+}
+
+// Once a sink is closed, and its context goes on, none of its connections is left,
+// though the library connects again in order to renew a lease of nothing.
+func TestClosedSinksLeaveNoConnection(t *testing.T) {
+	c := mini.Start(t, mini.Options{})
+	p := startProxy(t, c.NameNodes[0], func(method string) harm {
+		if method == "renewLease" {
+			return lostCall // it connects again, with the next question
+		}
+		return none
+	})
+	for range 20 {
+		s, err := Open(t.Context(), "hdfs://"+p.Addr+"/closed", sink.Access{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := s.MkdirAll(""); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Until(time.Now().Truncate(time.Second).Add(time.Second))) // with the renewal of a second
+		if err := s.Close(); err != nil {
+			t.Log(err) // the connection was lost
+		}
+	}
+	for end := time.Now().Add(10 * time.Second); p.open() > 0; time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("%d connections are left", p.open())
+		}
 	}
 }

@@ -33,6 +33,7 @@ type Sink struct {
 
 	mu     sync.Mutex
 	client *hdfs.Client // nil = not connected
+	hangUp func() error // closes it
 	acts   int          // under way
 	tired  *time.Timer  // gives the connection up; nil = never needed yet
 	unbind func() bool  // of late from ctx; nil = nothing is connected
@@ -71,8 +72,8 @@ func (s *Sink) Close() error {
 	if s.client == nil {
 		return nil
 	}
-	err := s.client.Close()
-	s.client = nil
+	err := s.hangUp()
+	s.client, s.hangUp = nil, nil
 	return classify("close", "", err, sink.Permanent)
 }
 

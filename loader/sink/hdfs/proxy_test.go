@@ -36,6 +36,7 @@ type proxy struct {
 	mu      sync.Mutex
 	harm    func(method string) harm
 	suffers map[harm]int
+	conns   int // open
 	wg      sync.WaitGroup
 }
 
@@ -70,8 +71,22 @@ func (p *proxy) count(h harm) int {
 	return p.suffers[h]
 }
 
+// open is how many connections it has.
+func (p *proxy) open() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.conns
+}
+
 // serve passes one call after the other on, as the library makes them.
 func (p *proxy) serve(client net.Conn) {
+	count := func(n int) {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.conns += n
+	}
+	count(1)
+	defer count(-1)
 	defer func() { _ = client.Close() }()
 	server, err := net.Dial("tcp", p.to)
 	if err != nil {

@@ -139,6 +139,7 @@ func overheard(t *testing.T, c *mini.Cluster, access sink.Access) *listener {
 	if s.client, err = hdfs.NewClient(options); err != nil {
 		t.Fatal(err)
 	}
+	s.hangUp = s.client.Close
 	body := bytes.Repeat([]byte(secretRow+"\n"), 20_000)
 	if err := s.MkdirAll(secretName); err != nil {
 		t.Fatal(err)
