@@ -43,7 +43,7 @@ var rooms = map[string][]string{
 	"consumer":                      {"broker/record", "broker/wire", "offsets"},
 	"formats":                       {"broker/vfs", "formats/avro", "formats/protobuf"},
 	"formats/avro":                  {},
-	"formats/registry":              {"formats"},
+	"formats/registry":              {"formats", "formats/protobuf"},
 	"formats/registry/registrytest": {}, // for tests
 	"formats/protobuf":              {},
 	"formats/parquet":               {"formats"},
@@ -57,6 +57,8 @@ var rooms = map[string][]string{
 	"loader/sink/hdfs/mini":         {"broker/compat/peer"}, // for tests
 	"loader/sink/sinktest":          {"broker/vfs", "loader/sink"},
 	"loader/engine/local":           {"loader"},
+	"loader/engine/hadoop":          {"loader", "loader/sink"},
+	"loader/engine/hadoop/mini":     {"broker/compat/peer", "loader/sink/hdfs/mini"}, // for tests
 	"loader/engine/kubernetes":      {"loader", "loader/sink"},
 	"loader/engine/enginetest":      {"broker", "broker/brokertest", "broker/compat/peer", "consumer", "formats", "loader", "loader/sink"}, // for tests
 	"jobs":                          {"consumer", "formats", "formats/protobuf", "formats/registry", "loader", "loader/sink", "offsets"},

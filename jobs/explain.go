@@ -60,6 +60,7 @@ func (s *Spec) Explain() ([]byte, error) {
 		c.plain("rate", FormatSize(s.Run.Rate))
 		c.plain("max_active", strconv.Itoa(s.Run.MaxActive))
 		c.scalar("engine", s.Run.Engine)
+		explainHadoop(c, &s.Run)
 		explainKubernetes(c, &s.Run)
 	})
 	e.section("retention_hold", func(c *explainer) { c.scalar("max_age", FormatDuration(s.RetentionHold)) })

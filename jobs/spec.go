@@ -106,7 +106,8 @@ type RunRule struct {
 	Timeout     time.Duration
 	Rate        int64 // bytes of the log a second, all tasks of a run together; 0 = no limit
 	MaxActive   int
-	Engine      string // local | kubernetes
+	Engine      string // local | hadoop | kubernetes
+	Hadoop      Hadoop
 	Kubernetes  Kubernetes
 }
 

@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"go.yaml.in/yaml/v4"
+
+	"sawlog/loader/sink"
 )
 
 // This file reads where the tasks of a run are carried out: run.engine and what
@@ -17,6 +19,7 @@ import (
 // The engines a job may name.
 const (
 	EngineLocal      = "local"
+	EngineHadoop     = "hadoop"
 	EngineKubernetes = "kubernetes"
 )
 
@@ -42,27 +45,31 @@ type Mount struct {
 
 func (s *Spec) readEngine(run *section) {
 	r := &s.Run
-	r.Engine = EngineLocal
-	switch engine := run.text("engine", EngineLocal); engine {
-	case "hadoop":
-		run.say("engine", "hadoop "+notYet+": want local or kubernetes")
-	default:
-		r.Engine = run.oneOf("engine", EngineLocal, EngineLocal, EngineKubernetes)
-	}
-	sec := run.sub("kubernetes")
-	if sec != nil {
-		s.note(sec)
-		s.readKubernetes(sec)
-		sec.done()
-	}
+	r.Engine = run.oneOf("engine", EngineLocal, EngineLocal, EngineHadoop, EngineKubernetes)
+	s.readEngineOf(run, EngineHadoop, s.readHadoop)
+	s.readEngineOf(run, EngineKubernetes, s.readKubernetes)
 	switch {
-	case r.Engine != EngineKubernetes && sec != nil:
-		run.say("kubernetes", "is for engine: kubernetes, not %s", r.Engine)
+	case r.Engine == EngineHadoop && len(r.Hadoop.ResourceManagers) == 0:
+		run.say("engine", "hadoop needs the ResourceManager's web address: hadoop: {resource_manager: 'http://HOST:8088'}")
 	case r.Engine == EngineKubernetes && r.Kubernetes.Image == "":
 		run.say("engine", "kubernetes needs an image that holds the sawlog binary: kubernetes: {image: …}")
 	}
 	if r.Engine != EngineLocal {
 		s.checkReach(run)
+	}
+}
+
+// readEngineOf reads what belongs to one engine.
+func (s *Spec) readEngineOf(run *section, engine string, read func(*section)) {
+	sec := run.sub(engine)
+	if sec == nil {
+		return
+	}
+	s.note(sec)
+	read(sec)
+	sec.done()
+	if s.Run.Engine != engine {
+		run.say(engine, "is for engine: %s, not %s", engine, s.Run.Engine)
 	}
 }
 
@@ -106,35 +113,69 @@ func (s *Spec) checkReach(run *section) {
 	if root := s.Output.Root; root != "" && !strings.HasPrefix(root, "hdfs://") {
 		run.say("engine", "%s needs a root that all its machines share: output.root is %s, want hdfs://NAMENODE/PATH", s.Run.Engine, root)
 	}
-	if s.Run.Kubernetes.HostNetwork {
+	if s.Run.OneMachine(s.Output.Root, s.Output.Access) {
 		return
 	}
-	names := slices.Clone(s.Output.Access.Namenodes)
-	if u, err := url.Parse(s.Output.Root); err == nil && u.Scheme == "hdfs" {
-		names = append(names, u.Host)
-	}
-	if addr := OnLoopback(names); addr != "" {
-		run.say("engine", "%s: no pod reaches a NameNode on loopback (%s): name it by an address of the network, or set kubernetes.host_network on a cluster of this one machine", s.Run.Engine, addr)
+	if addr := OnLoopback(nameNodes(s.Output.Root, s.Output.Access)); addr != "" {
+		run.say("engine", "%s: no task reaches a NameNode on loopback (%s): name it by an address of the network, %s", s.Run.Engine, addr, s.Run.OrOneMachine())
 	}
 	if addr := OnLoopback(s.Source.Brokers); addr != "" {
-		run.say("engine", "%s: no pod reaches a broker on loopback (%s): have it advertise an address of the network, or set kubernetes.host_network on a cluster of this one machine", s.Run.Engine, addr)
+		run.say("engine", "%s: no task reaches a broker on loopback (%s): have it advertise an address of the network, %s", s.Run.Engine, addr, s.Run.OrOneMachine())
 	}
+}
+
+// nameNodes are those a root is reached by, as far as the job names them.
+func nameNodes(root string, access sink.Access) []string {
+	names := slices.Clone(access.Namenodes)
+	if u, err := url.Parse(root); err == nil && u.Scheme == "hdfs" && len(names) == 0 {
+		names = append(names, u.Host)
+	}
+	return names
+}
+
+// OneMachine tells whether tasks that load into a root have this machine's
+// loopback: pods with the network of their node, and a YARN cluster whose
+// ResourceManager and NameNodes listen there.
+func (r *RunRule) OneMachine(root string, access sink.Access) bool {
+	switch r.Engine {
+	case EngineKubernetes:
+		return r.Kubernetes.HostNetwork
+	case EngineHadoop:
+		servers := nameNodes(root, access)
+		for _, addr := range r.Hadoop.ResourceManagers {
+			if u, err := url.Parse(addr); err == nil {
+				servers = append(servers, u.Host)
+			}
+		}
+		return !slices.ContainsFunc(servers, func(addr string) bool { return !loopback(addr) })
+	}
+	return true
+}
+
+// OrOneMachine says what to do where the cluster is this one machine.
+func (r *RunRule) OrOneMachine() string {
+	if r.Engine == EngineHadoop {
+		return "or ResourceManager and NameNodes by loopback where the cluster is this one machine"
+	}
+	return "or set kubernetes.host_network on a cluster of this one machine"
 }
 
 // OnLoopback is the first of these addresses, HOST or HOST:PORT, that means the
 // machine it is used on; "" if none does.
 func OnLoopback(addrs []string) string {
-	for _, addr := range addrs {
-		host, _, err := net.SplitHostPort(addr)
-		if err != nil {
-			host = strings.Trim(addr, "[]")
-		}
-		ip := net.ParseIP(host)
-		if host == "localhost" || strings.HasSuffix(host, ".localhost") || ip != nil && (ip.IsLoopback() || ip.IsUnspecified()) {
-			return addr
-		}
+	if i := slices.IndexFunc(addrs, loopback); i >= 0 {
+		return addrs[i]
 	}
 	return ""
+}
+
+func loopback(addr string) bool {
+	host, _, err := net.SplitHostPort(addr)
+	if err != nil {
+		host = strings.Trim(addr, "[]")
+	}
+	ip := net.ParseIP(host)
+	return host == "localhost" || strings.HasSuffix(host, ".localhost") || ip != nil && (ip.IsLoopback() || ip.IsUnspecified())
 }
 
 // explainKubernetes prints run.kubernetes; nothing for other engines.

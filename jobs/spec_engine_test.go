@@ -31,7 +31,7 @@ func TestEngines(t *testing.T) {
 		t.Errorf("explained, it is another job: %v\n%s", err, text)
 	}
 	for _, c := range []struct{ old, new, says string }{
-		{"engine: kubernetes", "engine: hadoop", "not available"},
+		{"engine: kubernetes", "engine: hadoop", "hadoop needs the ResourceManager's web address"},
 		{"engine: kubernetes", "engine: kubernets", "kubernetes"},
 		{"engine: kubernetes", "engine: local", "is for engine: kubernetes"},
 		{"image: 'sawlog:1', ", "", "image"},

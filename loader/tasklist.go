@@ -79,16 +79,32 @@ func (l *TaskList) Lines() ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// freeze puts the plan of the work into its stage, unless it is there. It need
-// not be the plan the stage is named by: splits may be carried over from that
-// one, or made again with another writer.
+// Put puts the lines into the stage of their plan, for an engine that hands out
+// the lines of a file.
+func (l *TaskList) Put(s sink.Sink) (at string, err error) {
+	lines, err := l.Lines()
+	if err != nil {
+		return "", err
+	}
+	return stageFile(s, l.Task.PlanID, "tasks-"+sum(lines)[:16]+".jsonl", lines)
+}
+
+// freeze puts the plan of the work into its stage. It need not be the plan the
+// stage is named by: splits may be carried over from that one, or made again with
+// another writer.
 func freeze(s sink.Sink, w *Work) (at string, err error) {
 	data, err := Canonical(w.Plan)
 	if err != nil {
 		return "", fmt.Errorf("plan of data set %s: %w", w.Plan.Dataset, err)
 	}
-	dir := path.Join(StagesDir, w.PlanID)
-	at = path.Join(dir, "plan-"+sum(data)[:16]+".json")
+	return stageFile(s, w.PlanID, "plan-"+sum(data)[:16]+".json", data)
+}
+
+// stageFile puts a file named by its content into the stage of a plan, unless it
+// is there.
+func stageFile(s sink.Sink, planID, name string, data []byte) (at string, err error) {
+	dir := path.Join(StagesDir, planID)
+	at = path.Join(dir, name)
 	switch _, err := s.Stat(at); {
 	case err == nil:
 		return at, nil

@@ -6,7 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"path"
+	"slices"
 	"time"
 
 	"sawlog/loader/sink"
@@ -123,6 +125,9 @@ func (w *Watch) Look() error {
 		return &hopeless{err}
 	})
 }
+
+// Left are the splits that had no result at the last look.
+func (w *Watch) Left() []int { return slices.Sorted(maps.Keys(w.left)) }
 
 // hopeless is the error of a split that no other attempt may cure.
 type hopeless struct{ error }

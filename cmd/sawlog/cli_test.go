@@ -159,7 +159,7 @@ func TestNoServer(t *testing.T) {
 		"out changes": {"d"}, "out rewrite": {"d"}, "out requeue": {"r"}, "out amend": {"r", "--root", "none"},
 		"out drop":  {"d", "--window", "2026-11-29T14..2026-11-29T15", "--yes"},
 		"task exec": {"--plan", "none.json", "--index", "0"}, "log dump": {"none.log"}, "man": {"pages"},
-		"doctor connect": {"127.0.0.1:1"}, "doctor disk": {"."}, "doctor hdfs": {"hdfs://127.0.0.1:1/warehouse"},
+		"doctor connect": {"127.0.0.1:1"}, "doctor disk": {"."}, "doctor hdfs": {"hdfs://127.0.0.1:1/warehouse"}, "doctor hadoop": {"job"},
 		"cluster drain": {"3"}, "cluster move": {"t", "--to", "1,2"}, "cluster elect": {"t"}, "cluster forget": {"3", "--yes"}, "cluster key": {"new.key"},
 	}
 	want := map[string]int{

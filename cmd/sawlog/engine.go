@@ -12,26 +12,31 @@ import (
 	"sawlog/consumer"
 	"sawlog/jobs"
 	"sawlog/loader"
+	"sawlog/loader/engine/hadoop"
 	"sawlog/loader/engine/kubernetes"
 )
 
 // useEngine gives a driver the engine a job names, in place of the one that runs
 // tasks on this machine.
 func useEngine(ctx context.Context, d *loader.Driver, run *jobs.RunRule) error {
-	if run.Engine != jobs.EngineKubernetes {
+	if run.Engine == jobs.EngineLocal {
 		return nil
 	}
-	k := run.Kubernetes
-	if !k.HostNetwork {
-		if err := advertised(ctx, d.Cluster); err != nil {
+	if !run.OneMachine(d.Sink.Root(), d.Access) {
+		if err := advertised(ctx, d.Cluster, run); err != nil {
 			return err
 		}
 	}
+	d.Spread = true
+	if run.Engine == jobs.EngineHadoop {
+		d.Engine = &hadoop.Engine{Sink: d.Sink, Logger: d.Logger, Settings: hadoop.Settings(run.Hadoop)}
+		return nil
+	}
+	k := run.Kubernetes
 	mounts := make([]kubernetes.Mount, len(k.Mounts))
 	for i, m := range k.Mounts {
 		mounts[i] = kubernetes.Mount(m)
 	}
-	d.Spread = true
 	d.Engine = &kubernetes.Engine{Sink: d.Sink, Logger: d.Logger, Settings: kubernetes.Settings{
 		Kubectl: k.Kubectl, Context: k.Context, Namespace: k.Namespace, Image: k.Image, Command: k.Command,
 		ServiceAccount: k.ServiceAccount, HostNetwork: k.HostNetwork, Mounts: mounts,
@@ -41,7 +46,7 @@ func useEngine(ctx context.Context, d *loader.Driver, run *jobs.RunRule) error {
 
 // advertised wants brokers that are advertised by addresses other machines can
 // use: tasks go to where the metadata says.
-func advertised(ctx context.Context, cluster consumer.Cluster) error {
+func advertised(ctx context.Context, cluster consumer.Cluster, run *jobs.RunRule) error {
 	req := kmsg.NewPtrMetadataRequest()
 	req.Topics = []kmsg.MetadataRequestTopic{}
 	resp, err := cluster.Request(ctx, req)
@@ -53,8 +58,8 @@ func advertised(ctx context.Context, cluster consumer.Cluster) error {
 		addrs = append(addrs, net.JoinHostPort(b.Host, strconv.Itoa(int(b.Port))))
 	}
 	if addr := jobs.OnLoopback(addrs); addr != "" {
-		return output.Errorf(output.Usage, "engine kubernetes: no pod reaches the broker advertised as %s", addr).
-			WithHint("start it with --advertise HOST:PORT, or set run.kubernetes.host_network on a cluster of this one machine")
+		return output.Errorf(output.Usage, "engine %s: no task reaches the broker advertised as %s", run.Engine, addr).
+			WithHint("start it with --advertise HOST:PORT, %s", run.OrOneMachine())
 	}
 	return nil
 }

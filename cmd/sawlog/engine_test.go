@@ -22,7 +22,7 @@ func TestPodsReachTheBrokers(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer cluster.Close()
-	d := &loader.Driver{Cluster: cluster}
+	d := &loader.Driver{Cluster: cluster, Sink: rooted{root: "hdfs://nn1.example/x"}}
 	run := &jobs.RunRule{Engine: jobs.EngineKubernetes, Kubernetes: jobs.Kubernetes{Image: "sawlog:1", Mounts: []jobs.Mount{{Secret: "s", Path: "/p"}}}}
 	err = useEngine(t.Context(), d, run)
 	if output.Code(err) != output.Usage || !strings.Contains(err.Error(), b.Addr()) || !strings.Contains(output.Advice(err), "--advertise") || d.Engine != nil {

@@ -25,6 +25,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -50,6 +51,8 @@ type Cluster struct {
 	Dir       string   // all its files
 	Kerberos  string   // folder of krb5.conf, client.keytab (principal sawlog) and hdfs.keytab; empty without
 	LogFile   string   // what it complained of
+	Java      []string // the JVM and its flags, but for the class path
+	Classpath string
 
 	t       testing.TB
 	process *peer.Process
@@ -69,30 +72,52 @@ const patience = 8 * time.Minute
 // or Maven is skipped by name, and so is one that is to be short.
 func Start(t testing.TB, o Options) *Cluster {
 	t.Helper()
-	if testing.Short() {
-		t.Skip("a cluster takes its time")
-	}
-	java := peer.Tool(t, "java")
-	classes, home := peer.Classes(t, "hdfs", sources)
-	dir := t.TempDir()
-	c := &Cluster{Dir: filepath.Join(dir, "dfs"), LogFile: filepath.Join(dir, "hdfs.log"), t: t}
-	args := append(flags(home), o.Java...)
-	args = append(args, "-cp", classes, "MiniHdfs", "--dir", c.Dir, "--datanodes", strconv.Itoa(max(1, o.DataNodes)))
+	args := []string{"--datanodes", strconv.Itoa(max(1, o.DataNodes))}
 	if o.HA {
 		args = append(args, "--ha")
 	}
+	kerberos := ""
 	if o.Kerberos {
-		c.Kerberos = filepath.Join(dir, "kerberos")
-		args = append(args, "--kerberos", c.Kerberos)
+		kerberos = filepath.Join(t.TempDir(), "kerberos")
+		args = append(args, "--kerberos", kerberos)
 	}
 	for _, kv := range o.Conf {
 		args = append(args, "--conf", kv)
 	}
-	c.launch(append([]string{java}, args...))
+	c := Run(t, Program{Name: "hdfs", Sources: sources, Main: "MiniHdfs", Java: o.Java, Args: args})
+	c.Kerberos = kerberos
+	return c
+}
+
+// Program is a Java main that speaks as MiniHdfs.java does: READY and the
+// addresses of NameNodes, then an answer for each command.
+type Program struct {
+	Name    string   // what its jars and classes are kept under
+	Sources string   // folder of the project: Java, pom.xml, log4j.properties
+	Main    string   // its class, which takes --dir DIR for all its files
+	Java    []string // flags of the JVM beside the usual ones
+	Args    []string
+	Env     []string // beside that of the test
+}
+
+// Run starts a cluster by a program of its own.
+func Run(t testing.TB, p Program) *Cluster {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("a cluster takes its time")
+	}
+	java := peer.Tool(t, "java")
+	classes, home := peer.Classes(t, p.Name, p.Sources)
+	dir := t.TempDir()
+	c := &Cluster{
+		Dir: filepath.Join(dir, "dfs"), LogFile: filepath.Join(dir, p.Name+".log"), t: t,
+		Java: slices.Concat([]string{java}, flags(home), p.Java), Classpath: classes,
+	}
+	c.launch(slices.Concat(c.Java, []string{"-cp", classes, p.Main, "--dir", c.Dir}, p.Args), p.Env)
 	ready := c.line()
 	addrs, ok := strings.CutPrefix(ready, "READY ")
 	if !ok {
-		t.Fatalf("the HDFS cluster did not start: %q\n%s", ready, c.Complaints())
+		t.Fatalf("the cluster did not start: %q\n%s", ready, c.Complaints())
 	}
 	c.NameNodes = strings.Split(addrs, ",")
 	return c
@@ -117,7 +142,7 @@ func flags(home string) []string {
 }
 
 // launch starts the JVM with pipes to and from it; it dies with the test.
-func (c *Cluster) launch(argv []string) {
+func (c *Cluster) launch(argv, env []string) {
 	c.t.Helper()
 	pipes := func(cmd *exec.Cmd) (err error) {
 		cmd.Stdout = nil // the log takes standard error only
@@ -131,7 +156,7 @@ func (c *Cluster) launch(argv []string) {
 		c.out = bufio.NewReader(out)
 		return cmd.Start()
 	}
-	process, err := peer.Launch{Argv: argv, LogFile: c.LogFile, How: pipes}.Start()
+	process, err := peer.Launch{Argv: argv, Env: env, LogFile: c.LogFile, How: pipes}.Start()
 	if err != nil {
 		c.t.Fatal(err)
 	}
@@ -179,6 +204,9 @@ func (c *Cluster) Try(format string, args ...any) (string, error) {
 // Freeze stops the JVM where it is until Thaw: servers that take connections
 // and don't answer.
 func (c *Cluster) Freeze() { c.signal(syscall.SIGSTOP) }
+
+// Kill ends the JVM at once, as the end of the test does.
+func (c *Cluster) Kill() { c.process.Kill() }
 
 // Thaw lets the JVM go on.
 func (c *Cluster) Thaw() { c.signal(syscall.SIGCONT) }
