@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"math"
+	"slices"
 
 	"github.com/zeebo/xxh3"
 )
@@ -24,7 +25,7 @@ type leafStreams struct{ levels, lengths, values *xxh3.Hasher }
 
 // NewDigest returns the digest of no rows of a schema.
 func NewDigest(s *Schema) *Digest {
-	d := &Digest{streams: make([]leafStreams, len(s.Leaves())), scratch: make([]byte, 0, 16<<10)}
+	d := &Digest{streams: make([]leafStreams, len(s.Leaves())), scratch: make([]byte, 16<<10)}
 	for i := range d.streams {
 		d.streams[i] = leafStreams{xxh3.New(), xxh3.New(), xxh3.New()}
 	}
@@ -41,73 +42,84 @@ func (d *Digest) Reset() {
 	}
 }
 
-// flushAt is when the scratch buffer goes to the hash.
-const flushAt = 16<<10 - 16
-
-func (d *Digest) flush(h *xxh3.Hasher) {
-	_, _ = h.Write(d.scratch) // a hash takes everything
-	d.scratch = d.scratch[:0]
-}
-
-func (d *Digest) room(h *xxh3.Hasher) {
-	if len(d.scratch) >= flushAt {
-		d.flush(h)
-	}
-}
-
 // Add takes the rows of c.
 func (d *Digest) Add(c *Columns) {
 	d.rows += int64(c.rows)
 	for i := range c.vecs {
 		v, s := &c.vecs[i], &d.streams[i]
-		for at, def := range v.Def {
-			rep := int16(0)
-			if v.Rep != nil {
-				rep = v.Rep[at]
-			}
-			// Levels are at most 2 × MaxDepth + 2, so a byte holds each.
-			d.scratch = append(d.scratch, byte(def), byte(rep))
-			d.room(s.levels)
-		}
-		d.flush(s.levels)
-		last := uint32(0)
-		for _, end := range v.Ends {
-			d.scratch = binary.LittleEndian.AppendUint32(d.scratch, end-last)
-			last = end
-			d.room(s.lengths)
-		}
-		d.flush(s.lengths)
-		_, _ = s.values.Write(v.Data)
+		d.levels(v, s.levels)
+		d.lengths(v.Ends, s.lengths)
+		_, _ = s.values.Write(v.Data) // a hash takes everything
 		d.values(v, s.values)
 	}
 }
 
-func (d *Digest) values(v *Vector, h *xxh3.Hasher) {
-	for _, x := range v.Int64s {
-		d.scratch = binary.LittleEndian.AppendUint64(d.scratch, uint64(x))
-		d.room(h)
-	}
-	for _, x := range v.Doubles {
-		d.scratch = binary.LittleEndian.AppendUint64(d.scratch, math.Float64bits(x))
-		d.room(h)
-	}
-	for _, x := range v.Int32s {
-		d.scratch = binary.LittleEndian.AppendUint32(d.scratch, uint32(x))
-		d.room(h)
-	}
-	for _, x := range v.Floats {
-		d.scratch = binary.LittleEndian.AppendUint32(d.scratch, math.Float32bits(x))
-		d.room(h)
-	}
-	for _, x := range v.Bools {
-		bit := byte(0)
-		if x {
-			bit = 1
+// levels adds a byte of definition and one of repetition level for each entry:
+// levels are at most 2 × MaxDepth + 2.
+func (d *Digest) levels(v *Vector, h *xxh3.Hasher) {
+	for def, rep := v.Def, v.Rep; len(def) > 0; {
+		n := min(len(def), len(d.scratch)/2)
+		b := d.scratch[:2*n]
+		for i, level := range def[:n] {
+			b[2*i], b[2*i+1] = byte(level), 0
 		}
-		d.scratch = append(d.scratch, bit)
-		d.room(h)
+		if rep != nil {
+			for i, level := range rep[:n] {
+				b[2*i+1] = byte(level)
+			}
+			rep = rep[n:]
+		}
+		_, _ = h.Write(b)
+		def = def[n:]
 	}
-	d.flush(h)
+}
+
+// lengths adds the length of each byte value.
+func (d *Digest) lengths(ends []uint32, h *xxh3.Hasher) {
+	last := uint32(0)
+	for x := range slices.Chunk(ends, len(d.scratch)/4) {
+		for i, end := range x {
+			binary.LittleEndian.PutUint32(d.scratch[4*i:], end-last)
+			last = end
+		}
+		_, _ = h.Write(d.scratch[:4*len(x)])
+	}
+}
+
+func (d *Digest) values(v *Vector, h *xxh3.Hasher) {
+	for x := range slices.Chunk(v.Int64s, len(d.scratch)/8) {
+		for i, n := range x {
+			binary.LittleEndian.PutUint64(d.scratch[8*i:], uint64(n))
+		}
+		_, _ = h.Write(d.scratch[:8*len(x)])
+	}
+	for x := range slices.Chunk(v.Doubles, len(d.scratch)/8) {
+		for i, n := range x {
+			binary.LittleEndian.PutUint64(d.scratch[8*i:], math.Float64bits(n))
+		}
+		_, _ = h.Write(d.scratch[:8*len(x)])
+	}
+	for x := range slices.Chunk(v.Int32s, len(d.scratch)/4) {
+		for i, n := range x {
+			binary.LittleEndian.PutUint32(d.scratch[4*i:], uint32(n))
+		}
+		_, _ = h.Write(d.scratch[:4*len(x)])
+	}
+	for x := range slices.Chunk(v.Floats, len(d.scratch)/4) {
+		for i, n := range x {
+			binary.LittleEndian.PutUint32(d.scratch[4*i:], math.Float32bits(n))
+		}
+		_, _ = h.Write(d.scratch[:4*len(x)])
+	}
+	for x := range slices.Chunk(v.Bools, len(d.scratch)) {
+		for i, set := range x {
+			d.scratch[i] = 0
+			if set {
+				d.scratch[i] = 1
+			}
+		}
+		_, _ = h.Write(d.scratch[:len(x)])
+	}
 }
 
 // Sum is the digest so far.

@@ -99,7 +99,7 @@ func (d *jsonDecoder) slow(c *Columns, m *Message) (Instant, error) {
 }
 
 func (f *fastJSON) start(c *Columns, m *Message) {
-	f.cells = cells{c: c, ref: m.Timestamp}
+	f.c, f.ref, f.replaced, f.seenTime = c, m.Timestamp, 0, nil
 	f.b = m.Value
 	f.timeStart, f.timeEnd = 0, 0
 }
@@ -115,7 +115,11 @@ func (d *jsonDecoder) fastTime(m *Message) (Instant, error) {
 	case len(value) == 0 || value[0] == 'n':
 		return 0, d.noTime()
 	case value[0] == '"':
-		return d.timeText(value[1:len(value)-1], m)
+		text := value[1 : len(value)-1]
+		if known := d.fast.seenTime; len(known) > 0 && len(known) == len(text) && &known[0] == &text[0] {
+			return d.plausible(d.fast.seenMoment.instant()) // a column has read it
+		}
+		return d.timeText(text, m)
 	default:
 		return d.timeNumber(value)
 	}

@@ -46,31 +46,9 @@ func (f *fastJSON) members(o *object, p int, rep int16) int {
 		if last != nothing {
 			at = o.slots[last].next
 		}
-		if at != nothing && o.slots[at].quoted != "" && word(b, p, o.slots[at].quoted) {
+		if at != nothing && o.slots[at].stands(b, p) {
 			p += len(o.slots[at].quoted)
-		} else {
-			end, escaped, ascii := scanString(b, p)
-			if end < 0 || escaped || !ascii && !utf8.Valid(b[p:end]) {
-				return surprise
-			}
-			var known bool
-			if at, known = o.index[string(b[p:end])]; !known {
-				at = nothing
-			}
-			p = end + 1
-			if known {
-				if last == nothing {
-					o.first = at
-				} else {
-					o.slots[last].next = at
-				}
-			}
-		}
-		if p < len(b) && b[p] == ':' {
-			p++
-		} else if p = space(b, p); p < len(b) && b[p] == ':' {
-			p++
-		} else {
+		} else if at, p = o.find(b, p, last); p < 0 {
 			return surprise
 		}
 		if p < len(b) && b[p] <= ' ' {
@@ -87,7 +65,13 @@ func (f *fastJSON) members(o *object, p int, rep int16) int {
 			}
 			o.seen[at] = o.turn
 			last = at
-			p = f.member(&o.slots[at], p, rep)
+			if s := &o.slots[at]; s.only == nil {
+				p = f.member(s, p, rep)
+			} else if end := f.value(s.only, p, rep); s.time {
+				f.timeStart, f.timeEnd, p = p, end, end
+			} else {
+				p = end
+			}
 		}
 		if p < 0 {
 			return surprise
@@ -110,6 +94,28 @@ func (f *fastJSON) members(o *object, p int, rep int16) int {
 			return surprise
 		}
 	}
+}
+
+// find reads a key that is not the one thought to come, and the colon behind it;
+// at is nothing where it has no slot.
+func (o *object) find(b []byte, p, last int) (at, end int) {
+	end, escaped, ascii := scanString(b, p)
+	if end < 0 || escaped || !ascii && !utf8.Valid(b[p:end]) {
+		return nothing, surprise
+	}
+	at, known := o.index[string(b[p:end])]
+	switch {
+	case !known:
+		at = nothing
+	case last == nothing:
+		o.first = at
+	default:
+		o.slots[last].next = at
+	}
+	if p = space(b, end+1); p >= len(b) || b[p] != ':' {
+		return nothing, surprise
+	}
+	return at, p + 1
 }
 
 // unknown passes over the value of a key without a slot. In a watched object
@@ -157,6 +163,9 @@ func (f *fastJSON) member(s *slot, p int, rep int16) int {
 func (f *fastJSON) value(s *sink, p int, rep int16) int {
 	b := f.b
 	c := b[p]
+	if c == '"' && s.plain {
+		return f.plain(s, p+1, rep)
+	}
 	if c == 'n' {
 		if !word(b, p, "null") {
 			return surprise
@@ -191,6 +200,12 @@ func (f *fastJSON) value(s *sink, p int, rep int16) int {
 	case '{', '[':
 		return surprise
 	default:
+		if s.kind == Int64 || s.kind == Int32 {
+			if v, end := smallInt(b, p); end > 0 && (s.kind == Int64 || v == int64(int32(v))) {
+				f.integer(s, v, rep)
+				return end
+			}
+		}
 		end := scanNumber(b, p)
 		if end < 0 || !f.number(s, b[p:end], rep) {
 			return surprise
@@ -201,37 +216,40 @@ func (f *fastJSON) value(s *sink, p int, rep int16) int {
 
 // str reads the string whose inside starts at p.
 func (f *fastJSON) str(s *sink, p int, rep int16) int {
+	end, escaped, ascii := scanString(f.b, p)
+	if end < 0 || escaped || !ascii || !f.text(s, f.b[p:end], rep) {
+		return surprise
+	}
+	return end + 1
+}
+
+// plain reads the string whose inside starts at p into a column of strings.
+func (f *fastJSON) plain(s *sink, p int, rep int16) int {
 	b := f.b
 	end, escaped, ascii := scanString(b, p)
 	if end < 0 {
 		return surprise
 	}
-	if s.kind == String && !s.hash {
-		vec, leaf := f.at(s)
-		switch {
-		case escaped:
-			var bad, ok bool
-			if vec.Data, bad, ok = appendUnescaped(vec.Data, b[p:end]); !ok {
-				return surprise
-			}
-			if bad {
-				f.replaced++
-			}
-		case ascii:
-			vec.Data = append(vec.Data, b[p:end]...)
-		default:
-			var bad bool
-			if vec.Data, bad = appendUTF8(vec.Data, b[p:end]); bad {
-				f.replaced++
-			}
+	vec := &f.c.vecs[s.lo]
+	switch {
+	case escaped:
+		var bad, ok bool
+		if vec.Data, bad, ok = appendUnescaped(vec.Data, b[p:end]); !ok {
+			return surprise
 		}
-		vec.seal()
-		vec.level(leaf, s.def, rep)
-		return end + 1
+		if bad {
+			f.replaced++
+		}
+	case ascii:
+		vec.Data = append(vec.Data, b[p:end]...)
+	default:
+		var bad bool
+		if vec.Data, bad = appendUTF8(vec.Data, b[p:end]); bad {
+			f.replaced++
+		}
 	}
-	if escaped || !ascii || !f.text(s, b[p:end], rep) {
-		return surprise
-	}
+	vec.seal()
+	vec.present(s, rep)
 	return end + 1
 }
 

@@ -1,6 +1,7 @@
 package formats
 
 import (
+	"encoding/binary"
 	"fmt"
 	"slices"
 	"strings"
@@ -25,11 +26,22 @@ type object struct {
 // slot is a member of an object: what its value feeds.
 type slot struct {
 	key    string
-	quoted string // the key and its closing quote as records write it; "" = look it up
+	quoted string // the key as records write it, up to its colon; "" = look it up
+	head   uint64 // the first eight bytes of quoted
+	mask   uint64 // of them, those there are
 	next   int
+	only   *sink // where the value feeds one column and nothing else
 	sinks  []*sink
 	kids   *object // key paths that lead further
 	time   bool    // the event time
+}
+
+// stands says that the key of the slot stands at p, behind its first quote.
+func (s *slot) stands(b []byte, p int) bool {
+	if s.quoted == "" || len(b)-p < 8 || (binary.LittleEndian.Uint64(b[p:])^s.head)&s.mask != 0 {
+		return false
+	}
+	return len(s.quoted) <= 8 || word(b, p+8, s.quoted[8:])
 }
 
 // nothing is the index of no slot.
@@ -47,12 +59,25 @@ func (o *object) slot(key string) *slot {
 		o.index[key] = at
 		s := slot{key: key, next: nothing}
 		if plainKey(key) {
-			s.quoted = key + `"`
+			s.quoted = key + `":`
+			var head, mask [8]byte
+			for i := range copy(head[:], s.quoted) {
+				mask[i] = 0xff
+			}
+			s.head, s.mask = binary.LittleEndian.Uint64(head[:]), binary.LittleEndian.Uint64(mask[:])
 		}
 		o.slots = append(o.slots, s)
 		o.seen = append(o.seen, 0)
 	}
 	return &o.slots[at]
+}
+
+// feed adds a column to those the slot feeds.
+func (s *slot) feed(to *sink) {
+	s.sinks = append(s.sinks, to)
+	if s.only = nil; len(s.sinks) == 1 && s.kids == nil {
+		s.only = to
+	}
 }
 
 // plainKey says that records write the key without escapes.
@@ -67,7 +92,7 @@ func (o *object) reach(keys []string) *slot {
 		return s
 	}
 	if s.kids == nil {
-		s.kids = newObject(append(append([]string{}, o.path...), keys[0]))
+		s.kids, s.only = newObject(append(append([]string{}, o.path...), keys[0])), nil
 	}
 	return s.kids.reach(keys[1:])
 }
@@ -107,8 +132,7 @@ func compileJSON(s *Schema, o *Options, times *timeFormat) (root *object, rest *
 				root.rest = true
 			} else {
 				c.sink(col, keys, f.Name, s.Inferred && !c.hasRest)
-				at := root.reach(keys)
-				at.sinks = append(at.sinks, col)
+				root.reach(keys).feed(col)
 			}
 		}
 		leaf += width
@@ -156,8 +180,7 @@ func (c *jsonCompiler) sink(s *sink, keys []string, name string, watch bool) {
 			f := &s.t.Fields[i]
 			member := newSink(f.Type, name+"."+f.Name, leaf, s.def+1, s.rep)
 			c.sink(member, append(append([]string{}, keys...), f.Keys()[0]), member.name, watch)
-			at := s.object.slot(f.Keys()[0])
-			at.sinks = append(at.sinks, member)
+			s.object.slot(f.Keys()[0]).feed(member)
 			leaf += f.Type.width()
 		}
 	}
@@ -166,4 +189,5 @@ func (c *jsonCompiler) sink(s *sink, keys []string, name string, watch bool) {
 			c.err = fmt.Errorf("column %q is to be hashed and must be a string, not %s", name, s.t)
 		}
 	}
+	s.plain = s.kind == String && !s.hash
 }

@@ -2,6 +2,7 @@ package formats
 
 import (
 	"encoding/binary"
+	"math/bits"
 	"unicode/utf8"
 )
 
@@ -17,13 +18,17 @@ const (
 // scanString finds the closing quote of the string whose inside starts at p;
 // -1 = there is none, or a control character stands before it.
 func scanString(b []byte, p int) (end int, escaped, ascii bool) {
-	ascii = true
+	notASCII := uint64(highs)
 	for {
 		for p+8 <= len(b) {
+			// Of the bits this leaves the lowest is right: what a byte borrows
+			// reaches only those after it.
 			x := binary.LittleEndian.Uint64(b[p:])
 			quote := x ^ '"'*lanes
 			slash := x ^ '\\'*lanes
-			if ((quote-lanes)&^quote|(slash-lanes)&^slash|(x-' '*lanes)&^x|x)&highs != 0 {
+			found := ((quote-lanes)&^quote|(slash-lanes)&^slash|(x-' '*lanes)&^x)&highs | x&notASCII
+			if found != 0 {
+				p += bits.TrailingZeros64(found) / 8
 				break
 			}
 			p += 8
@@ -31,27 +36,23 @@ func scanString(b []byte, p int) (end int, escaped, ascii bool) {
 		if p >= len(b) {
 			return -1, false, false
 		}
-		for stop := min(p+8, len(b)); p < stop; p++ {
-			switch c := b[p]; {
-			case c == '"':
-				return p, escaped, ascii
-			case c == '\\':
-				escaped = true
-				if p++; p >= len(b) {
-					return -1, false, false
-				}
-				if b[p] < ' ' {
-					return -1, false, false
-				}
-				if b[p] >= utf8.RuneSelf {
-					ascii = false
-				}
-			case c < ' ':
+		switch c := b[p]; {
+		case c == '"':
+			return p, escaped, notASCII != 0
+		case c == '\\':
+			escaped = true
+			if p++; p >= len(b) || b[p] < ' ' {
 				return -1, false, false
-			case c >= utf8.RuneSelf:
-				ascii = false
 			}
+			if b[p] >= utf8.RuneSelf {
+				notASCII = 0
+			}
+		case c < ' ':
+			return -1, false, false
+		case c >= utf8.RuneSelf:
+			notASCII = 0
 		}
+		p++
 	}
 }
 
@@ -99,6 +100,30 @@ func scanNumber(b []byte, p int) int {
 		}
 	}
 	return p
+}
+
+// smallInt reads the integer of at most 18 digits at p, and nothing else: end is
+// -1 for another number, or none, or -0.
+func smallInt(b []byte, p int) (v int64, end int) {
+	neg := p < len(b) && b[p] == '-'
+	if neg {
+		p++
+	}
+	start := p
+	for p < len(b) && b[p]-'0' <= 9 {
+		v = v*10 + int64(b[p]-'0')
+		p++
+	}
+	if n := p - start; n == 0 || n > 18 || b[start] == '0' && (n > 1 || neg) {
+		return 0, -1
+	}
+	if p < len(b) && (b[p] == '.' || b[p]|0x20 == 'e') {
+		return 0, -1
+	}
+	if neg {
+		v = -v
+	}
+	return v, p
 }
 
 // word says that w stands at p.

@@ -116,6 +116,16 @@ func fromWall(wall int64, zone *time.Location) (int64, bool) {
 	return first, found
 }
 
+// two reads the two ASCII digits at a position of b; less than 0 when they are
+// not there.
+func two(b []byte, at int) int {
+	tens, ones := b[at]-'0', b[at+1]-'0'
+	if tens > 9 || ones > 9 {
+		return -10_000
+	}
+	return int(tens)*10 + int(ones)
+}
+
 // digits reads n ASCII digits of b from at on; -1 when they are not there.
 func digits(b []byte, at, n int) int {
 	if at+n > len(b) {
@@ -192,8 +202,8 @@ func iso(b []byte) (c civil, ok bool) {
 	if s := b[10]; s != 'T' && s != ' ' && s != 't' {
 		return c, false
 	}
-	c.year, c.month, c.day = digits(b, 0, 4), digits(b, 5, 2), digits(b, 8, 2)
-	c.hour, c.minute, c.sec = digits(b, 11, 2), digits(b, 14, 2), digits(b, 17, 2)
+	c.year, c.month, c.day = 100*two(b, 0)+two(b, 2), two(b, 5), two(b, 8)
+	c.hour, c.minute, c.sec = two(b, 11), two(b, 14), two(b, 17)
 	if c.hour < 0 || c.minute < 0 || c.sec < 0 || !c.valid() {
 		return c, false
 	}

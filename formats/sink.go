@@ -14,10 +14,11 @@ type sink struct {
 	name   string // dotted names, for messages
 	lo, hi int    // leaves [lo, hi)
 	def    int16  // definition level of a present value
-	rep    int16  // of a list or map: repetition level of its further entries
+	rep    int16  // of a list or map: repetition level of its further entries; of a primitive: that of the lists it is in
 	elem   *sink  // of a list or map
 	object *object
 	hash   bool // the value is replaced by its sha256
+	plain  bool // a string that is not
 	times  *timeFormat
 	epoch  bool // numbers are in the unit of times, not of the column
 }
@@ -34,6 +35,11 @@ type cells struct {
 	ref      int64 // the record's timestamp, for times without a year
 	replaced int64 // values with bytes that were no UTF-8
 	scratch  []byte
+
+	// The text that was last read in the job's format of times, where it stands,
+	// and what it says.
+	seenTime   []byte
+	seenMoment moment
 }
 
 // null gives all leaves of s one entry of levels: not present beyond def.
@@ -46,41 +52,63 @@ func (k *cells) null(s *sink, rep, def int16) {
 // at is the vector and leaf of a primitive sink.
 func (k *cells) at(s *sink) (*Vector, *Leaf) { return &k.c.vecs[s.lo], &k.c.leaves[s.lo] }
 
+// present appends the levels of a value of the primitive s.
+func (v *Vector) present(s *sink, rep int16) {
+	if s.def > 0 {
+		v.Def = append(v.Def, s.def)
+	}
+	if s.rep > 0 {
+		v.Rep = append(v.Rep, rep)
+	}
+	if rep == 0 {
+		v.rows++
+	}
+}
+
 func (k *cells) int32(s *sink, v int32, rep int16) {
-	vec, leaf := k.at(s)
+	vec := &k.c.vecs[s.lo]
 	vec.Int32s = append(vec.Int32s, v)
-	vec.level(leaf, s.def, rep)
+	vec.present(s, rep)
+}
+
+// integer adds a value that an Int32 or Int64 column can hold.
+func (k *cells) integer(s *sink, v int64, rep int16) {
+	if s.kind == Int32 {
+		k.int32(s, int32(v), rep)
+	} else {
+		k.int64(s, v, rep)
+	}
 }
 
 func (k *cells) int64(s *sink, v int64, rep int16) {
-	vec, leaf := k.at(s)
+	vec := &k.c.vecs[s.lo]
 	vec.Int64s = append(vec.Int64s, v)
-	vec.level(leaf, s.def, rep)
+	vec.present(s, rep)
 }
 
 func (k *cells) bool(s *sink, v bool, rep int16) {
-	vec, leaf := k.at(s)
+	vec := &k.c.vecs[s.lo]
 	vec.Bools = append(vec.Bools, v)
-	vec.level(leaf, s.def, rep)
+	vec.present(s, rep)
 }
 
 // bytes adds the value as it is.
 func (k *cells) bytes(s *sink, v []byte, rep int16) {
-	vec, leaf := k.at(s)
+	vec := &k.c.vecs[s.lo]
 	vec.Data = append(vec.Data, v...)
 	vec.seal()
-	vec.level(leaf, s.def, rep)
+	vec.present(s, rep)
 }
 
 // utf8 adds text, repaired where it is no UTF-8.
 func (k *cells) utf8(s *sink, text []byte, rep int16) {
-	vec, leaf := k.at(s)
+	vec := &k.c.vecs[s.lo]
 	var bad bool
 	if vec.Data, bad = appendUTF8(vec.Data, text); bad {
 		k.replaced++
 	}
 	vec.seal()
-	vec.level(leaf, s.def, rep)
+	vec.present(s, rep)
 }
 
 // digest adds the sha256 of the value in hex.
@@ -232,7 +260,9 @@ func (k *cells) time(s *sink, text []byte, rep int16) bool {
 		if !s.times.textual() && !s.epoch {
 			m, ok = moment{}, false
 		} else {
-			m, ok = s.times.text(text, k.ref)
+			if m, ok = s.times.text(text, k.ref); ok {
+				k.seenTime, k.seenMoment = text, m
+			}
 		}
 		if !ok {
 			if c, read := iso(text); read {

@@ -1,6 +1,7 @@
 package formats
 
 import (
+	"bytes"
 	"unicode/utf16"
 	"unicode/utf8"
 )
@@ -23,44 +24,37 @@ func appendUTF8(dst, text []byte) (out []byte, replaced bool) {
 // resolved. Lone surrogates and bad UTF-8 become U+FFFD; ok is false for an
 // escape JSON has not.
 func appendUnescaped(dst, text []byte) (out []byte, replaced, ok bool) {
-	for i := 0; i < len(text); {
-		c := text[i]
-		switch {
-		case c == '\\':
-			if i+1 >= len(text) {
-				return dst, replaced, false
-			}
-			if text[i+1] != 'u' {
-				plain := unescape(text[i+1])
-				if plain == 0 {
-					return dst, replaced, false
-				}
-				dst = append(dst, plain)
-				i += 2
-				continue
-			}
-			r, n := unicodeEscape(text[i:])
-			if n == 0 {
-				return dst, replaced, false
-			}
-			if utf16.IsSurrogate(r) {
-				r, replaced = utf8.RuneError, true
-			}
-			dst = utf8.AppendRune(dst, r)
-			i += n
-		case c < utf8.RuneSelf:
-			dst = append(dst, c)
-			i++
-		default:
-			r, n := utf8.DecodeRune(text[i:])
-			if r == utf8.RuneError && n == 1 {
-				replaced = true
-			}
-			dst = utf8.AppendRune(dst, r)
-			i += n
+	for {
+		at := bytes.IndexByte(text, '\\')
+		if at < 0 {
+			at = len(text)
 		}
+		var bad bool
+		dst, bad = appendUTF8(dst, text[:at])
+		replaced = replaced || bad
+		if text = text[at:]; len(text) == 0 {
+			return dst, replaced, true
+		}
+		if len(text) == 1 {
+			return dst, replaced, false
+		}
+		if text[1] != 'u' {
+			plain := unescape(text[1])
+			if plain == 0 {
+				return dst, replaced, false
+			}
+			dst, text = append(dst, plain), text[2:]
+			continue
+		}
+		r, n := unicodeEscape(text)
+		if n == 0 {
+			return dst, replaced, false
+		}
+		if utf16.IsSurrogate(r) {
+			r, replaced = utf8.RuneError, true
+		}
+		dst, text = utf8.AppendRune(dst, r), text[n:]
 	}
-	return dst, replaced, true
 }
 
 func unescape(c byte) byte {

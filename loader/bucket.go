@@ -32,6 +32,10 @@ type bucketer struct {
 	from, to int64
 	offset   int64 // seconds east of UTC
 	jump     bool  // the period begins with a change of the offset
+
+	// The instants [since, until) known to have the key met last.
+	since, until formats.Instant
+	key          int64
 }
 
 // newBucketer checks the rule; the zone must have the data the plan was made
@@ -63,6 +67,9 @@ func newBucket(s *Spec) (Bucket, error) {
 
 // Key is the bucket an instant falls into.
 func (b *bucketer) Key(t formats.Instant) int64 {
+	if t >= b.since && t < b.until {
+		return b.key
+	}
 	sec := floorDiv(int64(t), 1_000_000)
 	if sec < b.from || sec >= b.to {
 		b.load(sec)
@@ -73,7 +80,10 @@ func (b *bucketer) Key(t formats.Instant) int64 {
 	}
 	start := sec - floorMod(sec+b.offset, unit)
 	switch {
-	case start >= b.from || !b.jump:
+	case start >= b.from:
+		b.key, b.since, b.until = start, formats.Instant(start*1_000_000), formats.Instant(min(start+unit, b.to)*1_000_000)
+		return start
+	case !b.jump:
 		return start
 	case b.day:
 		return b.dayAcross(start)

@@ -33,7 +33,8 @@ type dataFile struct {
 	group    int64 // decoded bytes in the writer's open row group
 	inRow    int   // rows in it
 	used     int64 // bytes of memory this file is thought to take
-	inWriter int64 // the same, once it has a writer
+	bare     int64 // of them, those that rows in cols do not change
+	inWriter int64 // used, once it has a writer
 	waits    bool  // rows of it are in the spill
 }
 
@@ -45,16 +46,24 @@ func (t *task) newFile(s *formats.Schema, key int64) *dataFile {
 		f.cols = formats.NewColumns(s)
 	}
 	f.page, f.dict = t.limits(s, key)
-	f.account(0)
+	f.settle()
 	return f
 }
 
-// account estimates the file's memory anew and keeps the task's sums.
-func (f *dataFile) account(columns int64) {
+// settle estimates the memory of the file without rows in cols.
+func (f *dataFile) settle() {
 	leaves := int64(len(f.cols.Leaves()))
-	used := 1024 + leaves*leafBytes + columns*columnSlack
+	f.bare = 1024 + leaves*leafBytes
 	if f.writer != nil {
-		used += writerBytes(leaves, f.group, f.page, f.dict)
+		f.bare += writerBytes(leaves, f.group, f.page, f.dict)
+	}
+	f.account(0)
+}
+
+// account adds that of decoded bytes in cols and keeps the task's sums.
+func (f *dataFile) account(columns int64) {
+	used := f.bare + columns*columnSlack
+	if f.writer != nil {
 		f.t.written += used - f.inWriter
 		f.inWriter = used
 	}
@@ -115,7 +124,7 @@ func (f *dataFile) write(size int64) error {
 	if f.cols.Reset(); size > 2*f.t.plan.Writer.BatchBytes {
 		f.cols = formats.NewColumns(f.schema) // one huge record: do not keep its room
 	}
-	f.account(0)
+	f.settle()
 	return nil
 }
 
@@ -131,7 +140,7 @@ func (f *dataFile) open() error {
 		return fmt.Errorf("%s: %w", local.Name(), err)
 	}
 	f.writer = writer
-	f.account(0)
+	f.settle()
 	return nil
 }
 

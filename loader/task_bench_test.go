@@ -99,10 +99,10 @@ func benchTask(b *testing.B, perHour int, memory int64) {
 
 // cpuTime is what this process has used of all cores, which other programs on
 // the machine do not blur as they do wall time.
-func cpuTime(b *testing.B) time.Duration {
+func cpuTime(tb testing.TB) time.Duration {
 	var u unix.Rusage
 	if err := unix.Getrusage(unix.RUSAGE_SELF, &u); err != nil {
-		b.Fatal(err)
+		tb.Fatal(err)
 	}
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }

@@ -19,6 +19,7 @@ type Iterator struct {
 	i          int
 	count      int
 	appendTime bool // all records have the batch's time
+	frame      frame
 	rec        Record
 	err        error
 }
@@ -62,8 +63,11 @@ func (it *Iterator) Next() bool {
 		}
 		return false
 	}
-	var f frame
-	err := f.next(it.body, it.pos)
+	f := &it.frame
+	var err error
+	if !f.quick(it.body, it.pos) {
+		err = f.next(it.body, it.pos)
+	}
 	if err == nil && (f.offsetDelta < 0 || f.offsetDelta > int(it.batch.LastOffsetDelta())) {
 		err = errDeltaRange
 	}
