@@ -3,7 +3,6 @@ package jobs
 import (
 	"context"
 	"strconv"
-	"time"
 
 	"sawlog/loader"
 )
@@ -63,37 +62,4 @@ func (s *Scheduler) committed(id string) (*Run, *jobState, error) {
 		err = refuse(ErrInvalid, "job %s no longer reads: %v", r.Job, j.broken)
 	}
 	return r, j, err
-}
-
-// backfillAll queues a run for each commit that brought rows into hours of the
-// window. The caller holds act.
-func (s *Scheduler) backfillAll(ctx context.Context, j *jobState, b Backfill, sets []Set, out *Backfilled) error {
-	for _, set := range sets {
-		loads, err := s.c.Runner.Loads(ctx, j.spec, set, b.From, b.To)
-		if err != nil {
-			return err
-		}
-		for _, n := range loads {
-			line := BackfillTick{Record: &n, Dataset: set.Dataset, State: Committed, Action: "supersede"}
-			if !b.DryRun {
-				r := s.newRun(j, set, s.freshID(set.Dataset), ByBackfill, b.By)
-				r.Again, r.AcceptGap = &n, b.AcceptGap
-				line.Run = r.Run
-				if err := s.save(ctx, r); err != nil {
-					return err
-				}
-			}
-			out.Runs++
-			out.Ticks = append(out.Ticks, line)
-		}
-	}
-	return nil
-}
-
-// checkWindow refuses an empty window.
-func checkWindow(from, to time.Time) error {
-	if !from.Before(to) {
-		return refuse(ErrInvalid, "the window %s..%s is empty", from.Format(time.RFC3339), to.Format(time.RFC3339))
-	}
-	return nil
 }

@@ -21,6 +21,8 @@ type Applied struct {
 	Next    time.Time `json:"next,omitzero"`
 	NextDue time.Time `json:"next_due,omitzero"`
 	Say     string    `json:"message"`
+
+	letGo int // missed ticks of a schedule that is no more
 }
 
 // Apply checks a job file and makes it the job's, new or changed. With dry it
@@ -42,19 +44,25 @@ func (s *Scheduler) Apply(ctx context.Context, text []byte, path, by string, dry
 	old, err := s.job(spec.Name)
 	if err == nil {
 		rec.Generation, rec.Since, rec.Paused, rec.PauseReason = old.Generation, old.Since, old.Paused, old.PauseReason
+		rec.Topics, rec.Forgotten = old.Topics, old.Forgotten
 		out.Change = "unchanged"
 		if old.Text != rec.Text {
 			out.Change = "changed"
 			rec.Generation++
 		}
 		cursor = old.cursor()
-		if old.spec != nil && old.spec.Schedule == nil && spec.Schedule != nil {
-			rec.Since, cursor = now, now // it had no ticks to miss
+		if old.spec != nil && old.spec.Source.Pattern != spec.Source.Pattern {
+			rec.Topics = nil
+		}
+		if old.spec != nil && !old.spec.Schedule.sameTicks(spec.Schedule) {
+			out.letGo = backlog(old.spec.Schedule, cursor, now).Ticks
+			rec.Since, cursor = now, latest(now, cursor) // it had none of these ticks to miss
 		}
 	}
 	out.Paused = rec.Paused
 	if spec.Schedule != nil {
 		out.Catchup = backlog(spec.Schedule, cursor, now)
+		out.Catchup.Sets = len(spec.Sets(nil))
 		out.Next = spec.Schedule.Next(latest(cursor, now.Add(-spec.Schedule.Delay)))
 		out.NextDue = spec.Schedule.Due(out.Next)
 	}
@@ -71,6 +79,7 @@ func (s *Scheduler) Apply(ctx context.Context, text []byte, path, by string, dry
 	if _, known := s.watch[spec.Name]; !known {
 		s.watch[spec.Name] = now
 	}
+	delete(s.trouble, spec.Name)
 	s.mu.Unlock()
 	s.events.send(Event{Kind: "job", At: now, Job: spec.Name, Status: "applied"})
 	s.kick()
@@ -94,6 +103,9 @@ func (a *Applied) describe(spec *Spec) string {
 	}
 	if a.Paused {
 		parts = append(parts, "it is paused")
+	}
+	if a.letGo > 0 {
+		parts = append(parts, "its schedule changed: "+plural(a.letGo, "missed tick")+" of the old one make no runs, the next run takes their offsets")
 	}
 	if a.Catchup.Ticks > 0 {
 		parts = append(parts, a.Catchup.String())
@@ -152,6 +164,11 @@ func (s *Scheduler) Delete(ctx context.Context, name string) error {
 	for _, t := range j.ticks {
 		gone = append(gone, entry{key: tickEntry(t).key})
 	}
+	s.mu.Lock()
+	for _, b := range s.f.jobBackfills(name) {
+		gone = append(gone, entry{key: "backfill/" + b.ID}, entry{key: "items/" + b.ID})
+	}
+	s.mu.Unlock()
 	// The job goes first: what a crash leaves of the rest belongs to no job.
 	for _, e := range append([]entry{{key: "job/" + name}}, gone...) {
 		if err := s.append(ctx, e); err != nil {
@@ -162,6 +179,8 @@ func (s *Scheduler) Delete(ctx context.Context, name string) error {
 	delete(s.watch, name)
 	delete(s.trouble, name)
 	delete(s.stale, name)
+	delete(s.said, name)
+	delete(s.topics, name)
 	s.mu.Unlock()
 	s.events.send(Event{Kind: "job", At: s.now(), Job: name, Status: "deleted"})
 	s.release(ctx, j, held)
@@ -194,7 +213,8 @@ func (s *Scheduler) pause(ctx context.Context, j *jobState, by, reason string) e
 
 // Resume lets ticks make runs again and says how many the missed ones make.
 // With catchup: none the missed ticks are let go; the next run takes their offsets.
-func (s *Scheduler) Resume(ctx context.Context, name string) (Catchup, error) {
+// With dry it only says.
+func (s *Scheduler) Resume(ctx context.Context, name string, dry bool) (Catchup, error) {
 	s.act.Lock()
 	defer s.act.Unlock()
 	j, err := s.job(name)
@@ -205,8 +225,9 @@ func (s *Scheduler) Resume(ctx context.Context, name string) (Catchup, error) {
 	var c Catchup
 	if j.spec != nil {
 		c = backlog(j.spec.Schedule, j.cursor(), now)
+		c.Sets = len(j.spec.Sets(nil))
 	}
-	if !j.Paused {
+	if !j.Paused || dry {
 		return c, nil
 	}
 	rec := j.Job
@@ -286,7 +307,7 @@ func window(spec *Spec, from, to, now time.Time) ([]time.Time, error) {
 		return nil, err
 	}
 	ticks := spec.Schedule.Ticks(from, to, windowLimit+1)
-	ticks = slices.DeleteFunc(ticks, func(t time.Time) bool { return t.After(now) })
+	ticks = slices.DeleteFunc(ticks, func(t time.Time) bool { return spec.Schedule.Due(t).After(now) })
 	if len(ticks) == 0 {
 		return nil, refuse(ErrInvalid, "no tick of job %s lies in %s..%s", spec.Name, from.Format(time.RFC3339), to.Format(time.RFC3339))
 	}
@@ -338,6 +359,9 @@ func (s *Scheduler) Cancel(ctx context.Context, id, by string) (*Run, error) {
 func (s *Scheduler) cancelQueued(ctx context.Context, r *Run, by string) (*Run, error) {
 	if r.Plan != "" {
 		j, err := s.job(r.Job)
+		if err == nil && j.spec == nil {
+			err = refuse(ErrInvalid, "job %s no longer reads: %v", r.Job, j.broken)
+		}
 		if err != nil {
 			return nil, err
 		}

@@ -13,16 +13,17 @@ const passLimit = 100
 
 // Catchup says what a backlog of ticks will make, before it is made.
 type Catchup struct {
-	Ticks  int       `json:"ticks"` // missed ticks
-	Runs   int       `json:"runs"`  // runs they make, for each data set
+	Ticks  int       `json:"ticks"`              // missed ticks
+	Runs   int       `json:"runs"`               // runs they make, for each data set
+	Sets   int       `json:"datasets,omitempty"` // 0 = not known before the cluster is asked
 	From   time.Time `json:"from,omitzero"`
 	To     time.Time `json:"to,omitzero"`    // the last of them
 	More   bool      `json:"more,omitempty"` // there are more than are counted here
 	Policy string    `json:"policy,omitempty"`
 }
 
-// countLimit bounds how far a backlog is counted.
-const countLimit = 10_000
+// countLimit bounds how far a backlog is counted: a week of minutes fits.
+const countLimit = 20_000
 
 // String says it for people.
 func (c Catchup) String() string {
@@ -36,11 +37,45 @@ func (c Catchup) String() string {
 	case c.Policy == CatchupNone:
 		return fmt.Sprintf("%s%s: the job pauses until it is resumed or backfilled", over, plural(c.Ticks, "missed tick"))
 	case c.Ticks == 1:
-		return "1 missed tick, " + c.From.Format(time.RFC3339) + ": one run"
+		return "1 missed tick, " + c.From.Format(time.RFC3339) + ": one run" + c.each()
 	case c.Policy == CatchupLatest:
-		return fmt.Sprintf("%s%s since %s share one run (catchup: latest)", over, plural(c.Ticks, "missed tick"), c.From.Format(time.RFC3339))
+		return fmt.Sprintf("%s%s since %s share one run%s (catchup: latest)", over, plural(c.Ticks, "missed tick"), c.From.Format(time.RFC3339), c.each())
 	}
-	return fmt.Sprintf("%s%s from %s on: one run each (catchup: missing)", over, plural(c.Ticks, "missed tick"), c.From.Format(time.RFC3339))
+	return fmt.Sprintf("%s%s from %s on: one run each%s (catchup: missing)", over, plural(c.Ticks, "missed tick"), c.From.Format(time.RFC3339), c.each())
+}
+
+func (c Catchup) each() string {
+	if c.Sets > 1 {
+		return fmt.Sprintf(" for each of %d data sets", c.Sets)
+	}
+	return ""
+}
+
+// aheadOf says that the last tick decided on lies ahead of the clock, which was
+// set back since; empty when it does not.
+func aheadOf(sc *Schedule, cursor, now time.Time) string {
+	if !cursor.After(now) {
+		return ""
+	}
+	return fmt.Sprintf("the clock was ahead and was set back: ticks up to %s are decided on, the next one is due at %s; sawlog run loads before that",
+		cursor.Format(time.RFC3339), sc.Due(sc.Next(cursor)).Format(time.RFC3339))
+}
+
+// announce says what a backlog will make before it is made, once.
+func (s *Scheduler) announce(j *jobState, sets int, now time.Time) {
+	c := backlog(j.spec.Schedule, j.cursor(), now)
+	c.Sets = sets
+	s.mu.Lock()
+	known := !c.From.After(s.said[j.Name].To)
+	if !known {
+		s.said[j.Name] = c
+	}
+	s.mu.Unlock()
+	if known {
+		return
+	}
+	s.c.Logger.Info("catching up", "job", j.Name, "ticks", c.Ticks, "runs", c.Runs, "datasets", sets, "from", c.From, "to", c.To, "catchup", c.Policy)
+	s.events.send(Event{Kind: "job", At: now, Job: j.Name, Status: "catching up", Reason: c.String()})
 }
 
 func plural(n int, what string) string {
@@ -80,6 +115,9 @@ func (s *Scheduler) decide(name string, now time.Time) (time.Time, error) {
 		return time.Time{}, err
 	}
 	sc := j.spec.Schedule
+	if j.Topics == nil && j.spec.byPattern() {
+		s.recentSets(j, now) // what there is before the first tick counts as there from the start
+	}
 	horizon := now.Add(1).Add(-sc.Delay)
 	ticks := sc.Ticks(j.cursor().Add(1), horizon, passLimit+1)
 	if len(ticks) == 0 {
@@ -90,6 +128,9 @@ func (s *Scheduler) decide(name string, now time.Time) (time.Time, error) {
 		return now.Add(idleWake), nil // the answer wakes the loop
 	}
 	missed := len(ticks) > 1 || sc.Due(ticks[0]).Before(s.watch[name])
+	if missed && sc.Catchup != CatchupNone && now.Sub(sc.Due(ticks[0])) > idleWake {
+		s.announce(j, len(sets), now)
+	}
 	switch {
 	case sc.Catchup == CatchupNone && missed:
 		first := ticks[0]
@@ -97,7 +138,7 @@ func (s *Scheduler) decide(name string, now time.Time) (time.Time, error) {
 	case sc.Catchup == CatchupLatest:
 		last := sc.Latest(now)
 		merged := 0
-		for t := ticks[0]; t.Before(last); t = sc.Next(t) {
+		for t := ticks[0]; t.Before(last) && merged < countLimit; t = sc.Next(t) {
 			merged++
 		}
 		tick := &Tick{Job: name, Tick: last, At: now, Why: sc.Catchup}
@@ -155,11 +196,12 @@ func (s *Scheduler) passOver(j *jobState, tick time.Time) error {
 // tick itself. bounded says that a later tick is due already.
 func (s *Scheduler) queueTick(j *jobState, sets []Set, tick *Tick, bounded bool) error {
 	for _, set := range sets {
-		id := set.Dataset + "-" + tick.Tick.UTC().Format(tickKey)
-		tick.Runs = append(tick.Runs, id)
-		if s.hasRun(id) {
-			continue // its tick record was cut off by a crash
+		id := tickID(set.Dataset, tick.Tick)
+		if made := s.tickMade(j.Name, tick.Tick, set.Dataset); made != "" {
+			tick.Runs = append(tick.Runs, made)
+			continue // its tick record was cut off by a crash, or a person was ahead of it
 		}
+		tick.Runs = append(tick.Runs, id)
 		r := s.newRun(j, set, id, ByTick, "scheduler")
 		r.Tick = tick.Tick
 		if bounded {
@@ -173,6 +215,16 @@ func (s *Scheduler) queueTick(j *jobState, sets []Set, tick *Tick, bounded bool)
 		tick.Runs = []string{}
 	}
 	return s.append(s.ctx, tickEntry(tick))
+}
+
+// tickMade is the run of a tick that is there already, empty when none is.
+func (s *Scheduler) tickMade(job string, tick time.Time, dataset string) string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if r := s.f.byTick[tickOf{job, dataset, tick.Unix()}]; r != nil {
+		return r.Run
+	}
+	return ""
 }
 
 func (s *Scheduler) hasRun(id string) bool {

@@ -1,9 +1,11 @@
 package jobs
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"sawlog/loader"
@@ -55,11 +57,11 @@ func (s *Scheduler) startable(now time.Time, wake *time.Time) []*Run {
 	}
 	sortRuns(queued)
 	for _, r := range queued {
-		if r.Status != Queued || busy[r.Dataset] {
+		if r.Status != Queued || busy[r.Dataset] || s.f.held(r) {
 			continue
 		}
 		busy[r.Dataset] = true
-		if r.NotBefore.After(now) {
+		if r.waits(now) {
 			if wake.IsZero() || r.NotBefore.Before(*wake) {
 				*wake = r.NotBefore
 			}
@@ -75,6 +77,19 @@ func (s *Scheduler) startable(now time.Time, wake *time.Time) []*Run {
 	return out
 }
 
+// held tells whether a queued run waits for its backfill to be resumed.
+func (f *fold) held(r *Run) bool {
+	b := f.backfills[r.Backfill]
+	return b != nil && b.Status == BackfillPaused
+}
+
+// waits tells whether a run's back-off has not passed. One that seems longer than
+// any back-off is the work of a clock that was set back.
+func (r *Run) waits(now time.Time) bool {
+	left := r.NotBefore.Sub(now)
+	return left > 0 && left <= longestBackOff
+}
+
 // start records that a run is going on and starts it.
 func (s *Scheduler) start(r *Run, now time.Time) error {
 	j, err := s.job(r.Job)
@@ -83,8 +98,9 @@ func (s *Scheduler) start(r *Run, now time.Time) error {
 	}
 	r = r.clone()
 	r.Status, r.Started, r.Ended, r.Reason, r.Hint, r.Exit = Running, now, time.Time{}, "", "", 0
-	r.Phases = nil
+	r.Phases, r.Tasks = nil, nil
 	r.Attempt++
+	r.begin(now)
 	if err := s.save(s.ctx, r); err != nil {
 		return err
 	}
@@ -97,7 +113,7 @@ func (s *Scheduler) start(r *Run, now time.Time) error {
 		defer cancel(nil)
 		timed, stop := context.WithTimeoutCause(ctx, j.spec.Run.Timeout, errTimeout)
 		defer stop()
-		w := &work{s: s, spec: j.spec, set: Set{Dataset: r.Dataset, Topic: r.Topic}, run: r, a: a}
+		w := &work{s: s, spec: j.spec, set: j.set(r), run: r, a: a, tasks: tasks{at: map[string]*heard{}}}
 		out, err := w.carryOut(timed)
 		w.finish(timed, out, err)
 	})
@@ -124,13 +140,14 @@ type work struct {
 	set   Set
 	run   *Run // own copy
 	a     *activeRun
+	tasks tasks
 	phase string
-	since time.Time
+	since time.Time // by this process's own clock, which nobody sets
 }
 
 // enter ends a phase and begins the next.
 func (w *work) enter(phase string) {
-	now := w.s.now()
+	now := time.Now()
 	if w.phase != "" {
 		w.run.Phases = append(w.run.Phases, Phase{Name: w.phase, MS: now.Sub(w.since).Milliseconds()})
 	}
@@ -141,38 +158,81 @@ func (w *work) enter(phase string) {
 }
 
 func (w *work) tell(p Progress) {
+	w.tasks.hear(p)
 	w.s.events.send(Event{Kind: "task", At: w.s.now(), Job: w.run.Job, Dataset: w.run.Dataset, Run: w.run.Run, Step: &p})
 }
 
-// carryOut plans and executes. A plan named by an earlier attempt is looked up
-// first: it may have been committed just before its process died.
+// carryOut plans and executes. An open plan that another run has left behind is
+// finished first, and then what this run is for, so that no tick ends before it
+// has loaded what it should.
 func (w *work) carryOut(ctx context.Context) (*loader.Outcome, error) {
 	r, runner := w.run, w.s.c.Runner
+	done, ended, err := w.lookUp(ctx)
+	if err != nil || ended {
+		return done, err
+	}
+	for last := ""; ; {
+		w.enter("plan")
+		planned, err := runner.Plan(ctx, w.spec, w.set, Ask{
+			Run: r.Run, Kind: kindOf(r), Tick: r.Tick, UpTo: r.UpTo, AcceptGap: r.AcceptGap, By: r.By, Again: againOf(r),
+		})
+		if err != nil {
+			return done, err
+		}
+		if planned.covered() {
+			return joined(done, &loader.Outcome{Status: Covered, Number: -1}), nil
+		}
+		another := planned.resumes() && planned.ID != r.Plan && planned.ID != last
+		if err := w.take(ctx, planned.ID, another); err != nil {
+			return done, err
+		}
+		last = planned.ID
+		w.enter("load")
+		out, err := runner.Run(ctx, w.spec, w.set, planned, Exec{Run: r.Run, AcceptBad: r.AcceptBad, Progress: w.tell})
+		done = joined(done, out)
+		if err != nil || !another {
+			return done, err
+		}
+		if !slices.Contains(r.Resumed, out.Plan) { // it was revised on the way
+			r.Resumed = append(slices.Clone(r.Resumed), out.Plan)
+		}
+	}
+}
+
+// lookUp finds what earlier attempts have committed just before their process
+// died; ended says that the run's own plan is among it.
+func (w *work) lookUp(ctx context.Context) (done *loader.Outcome, ended bool, err error) {
+	r := w.run
+	plans := r.Resumed
 	if r.Plan != "" {
+		plans = append(slices.Clone(plans), r.Plan)
+	}
+	for _, plan := range plans {
 		w.enter("look up")
-		out, err := runner.Committed(ctx, w.spec, w.set, r.Plan)
-		if err != nil || out != nil {
-			return out, err
+		out, err := w.s.c.Runner.Committed(ctx, w.spec, w.set, plan)
+		if err != nil {
+			return done, false, err
+		}
+		if out != nil {
+			done, ended = joined(done, out), plan == r.Plan
 		}
 	}
-	w.enter("plan")
-	planned, err := runner.Plan(ctx, w.spec, w.set, Ask{
-		Run: r.Run, Kind: kindOf(r), Tick: r.Tick, UpTo: r.UpTo, AcceptGap: r.AcceptGap, By: r.By, Again: againOf(r),
-	})
-	if err != nil {
-		return nil, err
+	return done, ended, nil
+}
+
+// take writes down which plan is carried out next: the run's own, or that of
+// another run.
+func (w *work) take(ctx context.Context, plan string, another bool) error {
+	r := w.run
+	switch {
+	case another && !slices.Contains(r.Resumed, plan):
+		r.Resumed = append(slices.Clone(r.Resumed), plan)
+	case !another && r.Plan != plan:
+		r.Plan = plan
+	default:
+		return nil
 	}
-	if planned.Preview != nil && planned.Preview.Status == loader.StatusCovered {
-		return &loader.Outcome{Status: Covered, Number: -1}, nil
-	}
-	if planned.ID != r.Plan {
-		r.Plan = planned.ID
-		if err := w.record(ctx, r); err != nil {
-			return nil, err
-		}
-	}
-	w.enter("load")
-	return runner.Run(ctx, w.spec, w.set, planned, Exec{Run: r.Run, AcceptBad: r.AcceptBad, Progress: w.tell})
+	return w.record(ctx, r)
 }
 
 func kindOf(r *Run) loader.Kind {
@@ -204,13 +264,14 @@ func (w *work) finish(ctx context.Context, out *loader.Outcome, err error) {
 		s.kick()
 	}()
 	w.enter("")
+	r.Tasks = w.tasks.list()
 	if out != nil {
 		w.keep(out)
 	}
 	cause := context.Cause(ctx)
 	switch {
 	case err == nil:
-		r.Ended = s.now()
+		r.Ended, r.Plan = s.now(), cmp.Or(r.Plan, out.Plan)
 	case s.ctx.Err() != nil:
 		return // the journal still says running: the next process takes it up
 	case errors.Is(cause, errCancelled):
@@ -221,6 +282,8 @@ func (w *work) finish(ctx context.Context, out *loader.Outcome, err error) {
 	default:
 		w.failed(err, loader.ExitCode(err))
 	}
+	r.finish(s.now(), w.ended())
+	w.notices()
 	if err := w.record(s.ctx, r); err != nil {
 		return
 	}
@@ -237,13 +300,14 @@ func (w *work) finish(ctx context.Context, out *loader.Outcome, err error) {
 	}
 }
 
-// keep takes the outcome into the run, whose names stay.
+// keep takes the outcome into the run, whose names stay. The plan of another run
+// does not become its own: it would be taken for all it had to do.
 func (w *work) keep(out *loader.Outcome) {
 	r := w.run
 	id, job, plan := r.Run, r.Job, r.Plan
 	r.Outcome = *out
 	r.Run, r.Job = id, job
-	if r.Plan == "" {
+	if r.Plan == "" || slices.Contains(r.Resumed, r.Plan) {
 		r.Plan = plan
 	}
 	if out.Number >= 0 {
@@ -255,6 +319,14 @@ func (w *work) keep(out *loader.Outcome) {
 // abandonPatience bounds how long a plan is tried to be written off: a person
 // waits for the answer. A plan that stays open is taken up by the next run.
 const abandonPatience = 10 * time.Second
+
+// ended is how the attempt ended; a run that is queued again has failed once.
+func (w *work) ended() string {
+	if w.run.Open() {
+		return Failed
+	}
+	return w.run.Status
+}
 
 // cancelled ends a run a person stopped and writes its plan off.
 func (w *work) cancelled() {
@@ -269,9 +341,16 @@ func (w *work) cancelled() {
 	}
 	ctx, cancel := context.WithTimeout(s.ctx, abandonPatience)
 	defer cancel()
-	if err := s.c.Runner.Abandon(ctx, w.spec, w.set, r.Plan, r.Run, w.a.by); err != nil {
-		r.Reason += "; its plan stays open: " + err.Error()
+	err := s.c.Runner.Abandon(ctx, w.spec, w.set, r.Plan, r.Run, w.a.by)
+	if err == nil {
+		return
 	}
+	if out, lookErr := s.c.Runner.Committed(ctx, w.spec, w.set, r.Plan); lookErr == nil && out != nil {
+		w.keep(out)
+		r.Exit, r.Reason = 0, r.Reason+", too late: it had committed"
+		return
+	}
+	r.Reason += "; its plan stays open: " + err.Error()
 }
 
 // failed ends an attempt that went wrong, or queues the next one.
@@ -297,9 +376,12 @@ func (w *work) failed(err error, code int) {
 // retryable tells whether doing the same again may help.
 func retryable(code int) bool { return code == loader.ExitFailed || code == loader.ExitUnavailable }
 
-// backOff is the pause after an attempt: 10 s, doubled each time, at most 5 min.
+// longestBackOff bounds the pause between two attempts.
+const longestBackOff = 5 * time.Minute
+
+// backOff is the pause after an attempt: 10 s, doubled each time.
 func backOff(attempt int) time.Duration {
-	return min(10*time.Second<<min(attempt-1, 10), 5*time.Minute)
+	return min(10*time.Second<<min(attempt-1, 10), longestBackOff)
 }
 
 // announce tells subscribers of changed hours and receivers of an end.
@@ -322,5 +404,5 @@ func (w *work) announce() {
 		}
 		s.events.send(Event{Kind: "hour", At: s.now(), Job: r.Job, Dataset: r.Dataset, Run: r.Run, Hours: hours})
 	}
-	w.notify()
+	s.post(w.spec, w.set, r)
 }

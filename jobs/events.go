@@ -6,18 +6,22 @@ import (
 )
 
 // Event is something that happened: a run changed, a task went on, an hour
-// changed, a job changed.
+// changed, a job changed, a backfill changed.
 type Event struct {
 	ID      int64     `json:"id"`
-	Kind    string    `json:"kind"` // run | task | hour | job
+	Kind    string    `json:"kind"` // run | task | hour | job | backfill
 	At      time.Time `json:"at"`
 	Job     string    `json:"job"`
 	Dataset string    `json:"dataset,omitempty"`
 	Run     string    `json:"run,omitempty"`
-	Status  string    `json:"status,omitempty"` // of a run; of a job: applied, deleted, paused, resumed, stale
-	Reason  string    `json:"reason,omitempty"`
-	Hours   []string  `json:"hours,omitempty"` // an hour event: those that changed, RFC 3339
-	Step    *Progress `json:"progress,omitempty"`
+	// Backfill is the backfill that changed.
+	Backfill string `json:"backfill,omitempty"`
+	// Status of a run or backfill; of a job: applied, deleted, paused, resumed,
+	// catching up, stale, fresh.
+	Status string    `json:"status,omitempty"`
+	Reason string    `json:"reason,omitempty"`
+	Hours  []string  `json:"hours,omitempty"` // an hour event: those that changed, RFC 3339
+	Step   *Progress `json:"progress,omitempty"`
 }
 
 // eventBuffer is how far a subscriber may fall behind before it is cut off.

@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -20,14 +22,24 @@ type fakeJournal struct {
 	records [][2][]byte
 	epoch   int
 	appends int
-	// At append number dieAt (0 = none), of the first epoch, who appends is
+	// At append number dieAt (0 = none), of the epoch mortal, who appends is
 	// deposed; that record is kept, or not.
 	dieAt   int
+	mortal  int
 	keep    bool
 	deposed chan struct{}
+	// written is told of each record that is kept; nil = nobody is.
+	written func(key string, value []byte)
 }
 
-func newJournal() *fakeJournal { return &fakeJournal{deposed: make(chan struct{})} }
+func newJournal() *fakeJournal { return &fakeJournal{mortal: 1, deposed: make(chan struct{})} }
+
+// doom has who may append now deposed at the nth append from now.
+func (j *fakeJournal) doom(n int, keep bool) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.dieAt, j.mortal, j.keep, j.deposed = j.appends+n, j.epoch, keep, make(chan struct{})
+}
 
 // epochJournal is the journal in one epoch.
 type epochJournal struct {
@@ -51,9 +63,12 @@ func (j *epochJournal) Append(_ context.Context, key, value []byte) error {
 		return errFenced
 	}
 	j.appends++
-	dies := j.epoch == 1 && j.appends == j.dieAt
+	dies := j.epoch == j.mortal && j.appends == j.dieAt
 	if !dies || j.keep {
 		j.records = append(j.records, [2][]byte{slices.Clone(key), slices.Clone(value)})
+		if j.written != nil {
+			j.written(string(key), value)
+		}
 	}
 	if dies {
 		close(j.deposed)
@@ -73,6 +88,23 @@ func (j *epochJournal) Replay(_ context.Context, fn func(key, value []byte) erro
 		}
 	}
 	return nil
+}
+
+// compact keeps the last record of each key, in order, as the broker does.
+func (j *fakeJournal) compact() {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	last := map[string]int{}
+	for i, r := range j.records {
+		last[string(r[0])] = i
+	}
+	var kept [][2][]byte
+	for i, r := range j.records {
+		if last[string(r[0])] == i && r[1] != nil {
+			kept = append(kept, r)
+		}
+	}
+	j.records = kept
 }
 
 // fakeLedger is a data set in which every second of time is one record: a load
@@ -110,6 +142,7 @@ type fakeRunner struct {
 	tries  map[string]int
 	mu     sync.Mutex
 	ran    []string
+	late   []string // data sets that were planned from the start of their topic's log
 }
 
 // fails sets what is asked before a run commits.
@@ -142,6 +175,9 @@ func (f *fakeRunner) Plan(ctx context.Context, _ *Spec, set Set, ask Ask) (*Plan
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
+	if set.Late && !slices.Contains(f.late, set.Dataset) {
+		f.late = append(f.late, set.Dataset)
+	}
 	if ask.Again != nil {
 		p := &fakePlan{id: fmt.Sprintf("again-%s-%d", strings.Join(ask.Again.Of, ","), len(f.l.plans)), again: true}
 		f.l.plans[p.id] = p
@@ -154,7 +190,7 @@ func (f *fakeRunner) Plan(ctx context.Context, _ *Spec, set Set, ask Ask) (*Plan
 	if c, ok := f.l.covered[set.Dataset]; ok {
 		p.from = c
 	}
-	if !ask.UpTo.IsZero() {
+	if !ask.UpTo.IsZero() && ask.UpTo.Before(p.to) {
 		p.to = ask.UpTo
 	}
 	if !p.from.Before(p.to) {
@@ -247,10 +283,16 @@ func (f *fakeRunner) Committed(_ context.Context, _ *Spec, _ Set, plan string) (
 func (f *fakeRunner) Abandon(_ context.Context, _ *Spec, set Set, plan, _, _ string) error {
 	f.l.mu.Lock()
 	defer f.l.mu.Unlock()
-	if p := f.l.plans[plan]; p != nil {
+	p := f.l.plans[plan]
+	if p != nil && p.committed {
+		return &loader.Error{Code: loader.ExitConflict, Msg: "plan " + plan + " was committed"}
+	}
+	if p != nil {
 		p.abandoned = true
 	}
-	delete(f.l.open, set.Dataset)
+	if f.l.open[set.Dataset] == p {
+		delete(f.l.open, set.Dataset)
+	}
 	return nil
 }
 
@@ -275,6 +317,29 @@ func (f *fakeRunner) Loads(_ context.Context, _ *Spec, _ Set, from, to time.Time
 	return loads, nil
 }
 
+// Windows answers in seconds, from where the data set ends.
+func (f *fakeRunner) Windows(_ context.Context, _ *Spec, set Set, asks []Ask) ([]Window, error) {
+	f.l.mu.Lock()
+	defer f.l.mu.Unlock()
+	at := f.l.began
+	if c, ok := f.l.covered[set.Dataset]; ok {
+		at = c
+	}
+	var out []Window
+	for _, ask := range asks {
+		w := Window{Ranges: []loader.PreviewRange{}}
+		upTo := ask.UpTo
+		if upTo.IsZero() {
+			upTo = f.now()
+		}
+		if ask.Again == nil && at.Before(upTo) {
+			w.Rows, w.Files, at = int64(upTo.Sub(at)/time.Second), 1, upTo
+		}
+		out = append(out, w)
+	}
+	return out, nil
+}
+
 func (f *fakeRunner) View(_ context.Context, _ *Spec, set Set) (*View, error) {
 	f.l.mu.Lock()
 	defer f.l.mu.Unlock()
@@ -292,7 +357,16 @@ type world struct {
 	journal *fakeJournal
 	runner  *fakeRunner
 	s       *Scheduler
+	ahead   atomic.Int64 // how far the scheduler's clock is ahead of the true time
+	log     *slog.Logger
+	keep    int
+	sent    func(to Notify, body []byte) error // nil = receivers take everything
 }
+
+func (w *world) now() time.Time { return time.Now().Add(time.Duration(w.ahead.Load())) }
+
+// jump sets the scheduler's clock to be ahead of the true time, or behind it.
+func (w *world) jump(ahead time.Duration) { w.ahead.Store(int64(ahead)) }
 
 func newWorld(t *testing.T, takes time.Duration) *world {
 	t.Helper()
@@ -305,7 +379,13 @@ func newWorld(t *testing.T, takes time.Duration) *world {
 
 func (w *world) open() {
 	w.t.Helper()
-	s, err := Open(context.Background(), Config{Journal: w.journal.open(), Runner: w.runner, Notify: func(context.Context, Notify, []byte) error { return nil }})
+	notify := func(_ context.Context, to Notify, body []byte) error {
+		if w.sent == nil {
+			return nil
+		}
+		return w.sent(to, body)
+	}
+	s, err := Open(context.Background(), Config{Journal: w.journal.open(), Runner: w.runner, Now: w.now, Notify: notify, Logger: w.log, Keep: w.keep})
 	if err != nil {
 		w.t.Fatal(err)
 	}

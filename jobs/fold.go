@@ -19,12 +19,28 @@ const tickKey = "20060102T150405Z"
 
 // fold is everything the journal says: records in, jobs, ticks and runs out.
 // What Open replays and what the scheduler decides go through the same apply.
+//
+// Only the records of one key come in order: compaction keeps the last of each,
+// so a job's ticks and runs may come before the job, which was written again.
 type fold struct {
-	jobs  map[string]*jobState
-	runs  map[string]*Run
-	byJob map[string][]*Run // in queue order
-	seq   int64             // of the last run
+	jobs      map[string]*jobState
+	loose     map[string][]*Tick // by job: of jobs whose record has not come, or is gone
+	runs      map[string]*Run
+	byJob     map[string][]*Run // in queue order
+	byTick    map[tickOf]*Run   // the last run made for a tick
+	backfills map[string]*Backfill
+	items     map[string][]Item // by backfill
+	driven    map[string]string // by job: its open backfill, of which it has one at most
+	seq       int64             // of the last run
 }
+
+// tickOf is a tick in a data set.
+type tickOf struct {
+	job, dataset string
+	at           int64 // seconds
+}
+
+func (r *Run) tickOf() tickOf { return tickOf{r.Job, r.Dataset, r.Tick.Unix()} }
 
 // jobState is one job: its record, and what follows from it.
 type jobState struct {
@@ -35,7 +51,11 @@ type jobState struct {
 }
 
 func newFold() *fold {
-	return &fold{jobs: map[string]*jobState{}, runs: map[string]*Run{}, byJob: map[string][]*Run{}}
+	return &fold{
+		jobs: map[string]*jobState{}, loose: map[string][]*Tick{}, runs: map[string]*Run{}, byJob: map[string][]*Run{},
+		byTick: map[tickOf]*Run{}, backfills: map[string]*Backfill{}, items: map[string][]Item{},
+		driven: map[string]string{},
+	}
 }
 
 // entry is one record to append.
@@ -91,6 +111,10 @@ func (f *fold) apply(key, value []byte) error {
 		err = f.applyTick(rest, value)
 	case "run":
 		err = f.applyRun(rest, value)
+	case "backfill":
+		err = f.applyBackfill(rest, value)
+	case "items":
+		err = f.applyItems(rest, value)
 	default:
 		return fmt.Errorf("journal record %s: unknown kind", key)
 	}
@@ -102,6 +126,9 @@ func (f *fold) apply(key, value []byte) error {
 
 func (f *fold) applyJob(name string, value []byte) error {
 	if value == nil {
+		if state := f.jobs[name]; state != nil && len(state.ticks) > 0 {
+			f.loose[name] = state.ticks
+		}
 		delete(f.jobs, name)
 		return nil
 	}
@@ -111,8 +138,9 @@ func (f *fold) applyJob(name string, value []byte) error {
 	}
 	state := f.jobs[name]
 	if state == nil {
-		state = &jobState{}
+		state = &jobState{ticks: f.loose[name]}
 		f.jobs[name] = state
+		delete(f.loose, name)
 	}
 	if state.spec == nil || state.Text != j.Text || state.Path != j.Path {
 		state.spec, state.broken = Parse([]byte(j.Text), j.Path)
@@ -124,24 +152,31 @@ func (f *fold) applyJob(name string, value []byte) error {
 func (f *fold) applyTick(rest string, value []byte) error {
 	name, at, _ := strings.Cut(rest, "/")
 	state := f.jobs[name]
+	ticks := f.loose[name]
+	if state != nil {
+		ticks = state.ticks
+	}
 	if value == nil {
-		if state != nil {
-			state.ticks = slices.DeleteFunc(state.ticks, func(t *Tick) bool { return t.Tick.UTC().Format(tickKey) == at })
-		}
-		return nil
-	}
-	var t Tick
-	if err := json.Unmarshal(value, &t); err != nil {
-		return err
-	}
-	if state == nil {
-		return nil // of a deleted job; the record goes with the next compaction
-	}
-	i, found := slices.BinarySearchFunc(state.ticks, t.Tick, func(have *Tick, want time.Time) int { return have.Tick.Compare(want) })
-	if found {
-		state.ticks[i] = &t
+		ticks = slices.DeleteFunc(ticks, func(t *Tick) bool { return t.Tick.UTC().Format(tickKey) == at })
 	} else {
-		state.ticks = slices.Insert(state.ticks, i, &t)
+		var t Tick
+		if err := json.Unmarshal(value, &t); err != nil {
+			return err
+		}
+		i, found := slices.BinarySearchFunc(ticks, t.Tick, func(have *Tick, want time.Time) int { return have.Tick.Compare(want) })
+		if found {
+			ticks[i] = &t
+		} else {
+			ticks = slices.Insert(ticks, i, &t)
+		}
+	}
+	switch {
+	case state != nil:
+		state.ticks = ticks
+	case len(ticks) == 0:
+		delete(f.loose, name)
+	default:
+		f.loose[name] = ticks
 	}
 	return nil
 }
@@ -152,6 +187,9 @@ func (f *fold) applyRun(id string, value []byte) error {
 		if old != nil {
 			delete(f.runs, id)
 			f.byJob[old.Job] = slices.DeleteFunc(f.byJob[old.Job], func(r *Run) bool { return r == old })
+			if f.byTick[old.tickOf()] == old {
+				delete(f.byTick, old.tickOf())
+			}
 		}
 		return nil
 	}
@@ -161,6 +199,9 @@ func (f *fold) applyRun(id string, value []byte) error {
 	}
 	f.seq = max(f.seq, r.Seq)
 	f.runs[id] = r
+	if last := f.byTick[r.tickOf()]; !r.Tick.IsZero() && (last == nil || last.Run == id || last.Seq < r.Seq) {
+		f.byTick[r.tickOf()] = r
+	}
 	list := f.byJob[r.Job]
 	if i := slices.Index(list, old); old != nil && i >= 0 {
 		list = slices.Delete(list, i, i+1)
@@ -179,53 +220,112 @@ func (j *jobState) cursor() time.Time {
 	return at
 }
 
-// tickRuns lists the runs made for a tick, oldest first.
-func (f *fold) tickRuns(job string, tick time.Time) []*Run {
-	var out []*Run
-	for _, r := range f.byJob[job] {
-		if r.Tick.Equal(tick) && !tick.IsZero() {
-			out = append(out, r)
-		}
+// The states of a tick in a data set that no run tells.
+const (
+	TickMissing   = "missing"   // nothing was made of it
+	TickDue       = "due"       // the schedule is about to make its run
+	TickMerged    = "merged"    // a later tick stands for it
+	TickForgotten = "forgotten" // it was decided on, and no run of it is remembered
+)
+
+// tickState says what became of a tick in a data set: the status of its last
+// run, or one of the states above.
+func (f *fold) tickState(job string, tick time.Time, dataset string) (string, *Run) {
+	if r := f.byTick[tickOf{job, dataset, tick.Unix()}]; r != nil {
+		return r.Status, r
 	}
-	return out
+	state := f.jobs[job]
+	i, found := slices.BinarySearchFunc(state.ticks, tick, func(have *Tick, want time.Time) int { return have.Tick.Compare(want) })
+	switch {
+	case found, !tick.After(state.Forgotten):
+		return TickForgotten, nil
+	case i < len(state.ticks) && state.ticks[i].Merged > 0 && !tick.Before(state.ticks[i].From):
+		return TickMerged, nil
+	case !state.Paused && tick.After(state.cursor()):
+		return TickDue, nil
+	}
+	return TickMissing, nil
+}
+
+// tickID names the run of a tick.
+func tickID(dataset string, tick time.Time) string {
+	return dataset + "-" + tick.UTC().Format(tickKey)
 }
 
 // lastGood is the newest run of a job that ended well.
 func (f *fold) lastGood(job string) *Run {
 	var best *Run
-	for _, r := range f.byJob[job] {
-		if r.Good() && (best == nil || r.Ended.After(best.Ended)) {
+	for _, r := range f.lastGoods(job) {
+		if best == nil || r.Ended.After(best.Ended) {
 			best = r
 		}
 	}
 	return best
 }
 
-// surplus lists the records to take away so that no job keeps more than keep
-// ended runs and ticks.
+// lastGoods are the newest runs that ended well, by data set.
+func (f *fold) lastGoods(job string) map[string]*Run {
+	best := map[string]*Run{}
+	for _, r := range f.byJob[job] {
+		if b := best[r.Dataset]; r.Good() && (b == nil || r.Ended.After(b.Ended)) {
+			best[r.Dataset] = r
+		}
+	}
+	return best
+}
+
+// surplus lists the records to take away so that no data set keeps more than
+// keep ended runs, and no job more than about keep ticks and keep backfills.
+// What an open backfill still looks at stays, and so does the last good run of
+// each data set, which says how fresh it is.
 func (f *fold) surplus(job string, keep int) []entry {
 	var out []entry
-	ended := 0
+	ended, good := map[string]int{}, f.lastGoods(job)
 	for _, r := range f.byJob[job] {
 		if !r.Open() {
-			ended++
+			ended[r.Dataset]++
 		}
 	}
 	for _, r := range f.byJob[job] {
-		if ended <= keep {
-			break
-		}
-		if !r.Open() {
+		if b := f.backfills[r.Backfill]; ended[r.Dataset] > keep && !r.Open() && r != good[r.Dataset] && (b == nil || !b.Open()) {
 			out = append(out, entry{key: "run/" + r.Run})
-			ended--
+			ended[r.Dataset]--
 		}
 	}
-	if state := f.jobs[job]; state != nil {
-		for _, t := range state.ticks[:max(0, len(state.ticks)-keep)] {
+	return append(append(out, f.surplusTicks(job, keep)...), f.surplusBackfills(job, keep)...)
+}
+
+// surplusTicks forgets ticks a tenth of keep at a time, because the job's own
+// record has to say up to where they are forgotten, and says it first.
+func (f *fold) surplusTicks(job string, keep int) []entry {
+	state := f.jobs[job]
+	if state == nil || len(state.ticks) <= keep+keep/10 {
+		return nil
+	}
+	old := state.ticks[:len(state.ticks)-keep]
+	rec := state.Job
+	rec.Forgotten = latest(rec.Forgotten, old[len(old)-1].Tick)
+	out := []entry{jobEntry(rec)}
+	for _, t := range old {
+		out = append(out, entry{key: tickEntry(t).key})
+	}
+	return out
+}
+
+// orphans lists the records of jobs that are gone: their deletion was cut off.
+func (f *fold) orphans() []entry {
+	var out []entry
+	for _, name := range sortedKeys(f.loose) {
+		for _, t := range f.loose[name] {
 			out = append(out, entry{key: tickEntry(t).key})
 		}
 	}
-	return out
+	for _, id := range sortedKeys(f.runs) {
+		if f.jobs[f.runs[id].Job] == nil {
+			out = append(out, entry{key: "run/" + id})
+		}
+	}
+	return append(out, f.orphanBackfills()...)
 }
 
 // open lists the open runs of a job in order.

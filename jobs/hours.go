@@ -144,7 +144,7 @@ func (s *Scheduler) setRuns(job, dataset string) []*Run {
 // view reads a ledger, or gives what was read a moment ago.
 func (s *Scheduler) view(ctx context.Context, j *jobState, set Set) cachedView {
 	s.mu.Lock()
-	if v := s.views[set.Dataset]; v != nil && s.now().Sub(v.at) < viewAge {
+	if v := s.views[set.Dataset]; v != nil && recent(v.at, viewAge, s.now()) {
 		s.mu.Unlock()
 		return *v
 	}
@@ -286,8 +286,9 @@ func (r *Run) reach() time.Time {
 	return time.Time{}
 }
 
-// checkFresh tells when a job goes stale or fresh again: its last good run, or
-// its application, lies further back than freshness allows. The caller holds act.
+// checkFresh tells when a job goes stale or fresh again: the last good run of one
+// of its data sets, or its application, lies further back than freshness allows.
+// The caller holds act.
 func (s *Scheduler) checkFresh(name string, now time.Time) {
 	s.mu.Lock()
 	j := s.f.jobs[name]
@@ -296,10 +297,7 @@ func (s *Scheduler) checkFresh(name string, now time.Time) {
 		s.mu.Unlock()
 		return
 	}
-	since := j.At
-	if good := s.f.lastGood(name); good != nil && good.Ended.After(since) {
-		since = good.Ended
-	}
+	since, dataset := s.freshSince(j)
 	was, is := s.stale[name], now.Sub(since) > j.spec.Freshness
 	s.stale[name] = is
 	spec := j.spec
@@ -311,7 +309,26 @@ func (s *Scheduler) checkFresh(name string, now time.Time) {
 	if is {
 		ev.Status = "stale"
 		ev.Reason = fmt.Sprintf("no good run since %s, freshness is %s", since.Format(time.RFC3339), FormatDuration(spec.Freshness))
-		s.mail.post(spec, Notice{Event: "stale", Job: name, At: now, Since: since, Reason: ev.Reason})
+		s.tellStale(spec, Notice{Event: "stale", Job: name, Dataset: dataset, At: now, Since: since, Reason: ev.Reason})
 	}
 	s.events.send(ev)
+}
+
+// freshSince is the moment since which the stalest data set of a job has had no
+// good run. The caller holds mu.
+func (s *Scheduler) freshSince(j *jobState) (since time.Time, dataset string) {
+	good := s.f.lastGoods(j.Name)
+	for _, set := range s.presentSets(j) {
+		at := j.At
+		if r := good[set.Dataset]; r != nil {
+			at = latest(at, r.Ended)
+		}
+		if dataset == "" || at.Before(since) {
+			since, dataset = at, set.Dataset
+		}
+	}
+	if dataset == "" {
+		since = j.At
+	}
+	return since, dataset
 }

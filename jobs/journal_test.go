@@ -36,6 +36,36 @@ func goldenRecords(t *testing.T) []entry {
 		tickEntry(&Tick{Job: "pageviews-hourly", Tick: when, From: when.Add(-2 * time.Hour), Merged: 2, Runs: []string{r.Run}, At: when, Why: CatchupLatest}),
 		runEntry(r),
 		{key: "run/gone-20261129T140000Z"},
+		jobEntry(Job{
+			Name: "views", Text: "name: views\n", Path: "views.yaml", At: when, Generation: 1, Since: when,
+			Topics: []string{}, Forgotten: when.Add(-24 * time.Hour),
+		}),
+		runEntry(goldenItemRun(when)),
+		backfillEntry(&Backfill{
+			ID: "views-backfill-20261129T140000Z-00ff", Job: "views", From: when.Add(-2 * time.Hour), To: when, Only: OnlyFailed, Order: NewestFirst,
+			Status: BackfillCancelled, Cut: true, Round: 1, By: "ann", Reason: "cancelled by bob", ChangedBy: "bob", AcceptGap: "lost on 29 Nov",
+			Created: when, Ended: when.Add(time.Minute),
+		}),
+		itemsEntry("views-backfill-20261129T140000Z-00ff", []Item{
+			{Tick: when, From: when.Add(-time.Hour), Dataset: "views.v.a", Topic: "v.a", Was: Failed, Action: actionRetry, Run: "views.v.a-20261129T140000Z", Status: Committed, Rows: 90},
+			{Record: &number, Dataset: "views.v.a", Topic: "v.a", Was: Committed, Action: actionSupersede, Run: "views-backfill-20261129T140000Z-00ff-0001"},
+		}),
+	}
+}
+
+// goldenItemRun is a run of a backfill that had to finish the plan of another,
+// was interrupted, and whose end was told.
+func goldenItemRun(when time.Time) *Run {
+	return &Run{
+		Dataset: "views.v.a", Topic: "v.a", Tick: when, Kind: ByBackfill, Seq: 8, By: "ann", Attempt: 1,
+		Backfill: "views-backfill-20261129T140000Z-00ff", Round: 1, Resumed: []string{"fedcba9876543210"},
+		Attempts: []Attempt{
+			{Number: 1, Started: when, Status: Interrupted, Reason: "taken up after a restart"},
+			{Number: 2, Started: when.Add(time.Minute), Ended: when.Add(2 * time.Minute), Status: Failed, Exit: 6, Reason: "no brokers", Phases: []Phase{{"plan", 60_000}}},
+		},
+		Tasks:   []Task{{TaskProgress: loader.TaskProgress{Split: 3, Attempt: "1b4e28ba", Phase: "read", Offsets: 5, Total: 10, Rows: 4, Bad: 1, Files: 2, Fetched: 512, Held: 7}, MS: 60, Error: "killed"}},
+		Notices: []Told{{N: 0, Event: "failed", To: "0 webhook https://hooks.example", State: ToldGivenUp, Tries: 5, Error: "webhook answered 502 Bad Gateway"}},
+		Outcome: loader.Outcome{Run: "views.v.a-20261129T140000Z", Job: "views", Status: Failed},
 	}
 }
 
@@ -74,7 +104,17 @@ func TestGoldenJournalReplays(t *testing.T) {
 	if j == nil || j.spec == nil || !j.Paused || len(j.ticks) != 1 || j.ticks[0].Merged != 2 || !j.cursor().Equal(at(t, "2026-11-29T14:00:00Z")) {
 		t.Errorf("job: %+v", j)
 	}
-	if r == nil || r.Rows != 90 || *r.Ledger != 41 || r.Ranges[0].Control != 1 || r.Seen["duplicate_keys"] != 3 || f.seq != 7 {
+	if v := f.jobs["views"]; v == nil || v.Topics == nil || len(v.Topics) != 0 || v.Forgotten.IsZero() {
+		t.Errorf("job: %+v", v)
+	}
+	b := f.view(f.backfills["views-backfill-20261129T140000Z-00ff"], true)
+	if b.Status != BackfillCancelled || b.Open() || b.Total != 2 || b.Counts[Failed] != 1 || b.Counts[Cancelled] != 1 || b.ChangedBy != "bob" {
+		t.Errorf("backfill: %+v", b)
+	}
+	if it := f.runs["views.v.a-20261129T140000Z"]; it == nil || len(it.Attempts) != 2 || it.Tasks[0].Split != 3 || it.Notices[0].Tries != 5 || it.Resumed[0] != "fedcba9876543210" {
+		t.Errorf("run of an item: %+v", it)
+	}
+	if r == nil || r.Rows != 90 || *r.Ledger != 41 || r.Ranges[0].Control != 1 || r.Seen["duplicate_keys"] != 3 || f.seq != 8 {
 		t.Errorf("run: %+v", r)
 	}
 }
@@ -121,23 +161,5 @@ func TestBrokenJobIsKept(t *testing.T) {
 	}
 	if _, err := s.Trigger(context.Background(), Trigger{Job: "old"}); err == nil {
 		t.Error("a broken job runs")
-	}
-}
-
-func TestNotices(t *testing.T) {
-	spec := mustParse(t, minimal+"notify: [{webhook: 'http://h/', on: [failed]}, {exec: [cat], on: [failed, sealed]}]\n")
-	var got []string
-	m := newMailer(func(_ context.Context, to Notify, body []byte) error {
-		got = append(got, to.Webhook+strings.Join(to.Exec, " ")+" "+string(body))
-		return nil
-	}, nil)
-	m.post(spec, Notice{Event: "failed", Job: "a", Run: "r"})
-	m.post(spec, Notice{Event: "sealed", Job: "a", Hours: []string{"2026-11-29T13:00:00Z"}})
-	m.post(spec, Notice{Event: "stale", Job: "a"})
-	for len(m.box) > 0 {
-		m.deliver(context.Background(), <-m.box)
-	}
-	if len(got) != 3 || !strings.HasPrefix(got[0], `http://h/ {"event":"failed","job":"a"`) || !strings.Contains(got[2], "2026-11-29T13:00:00Z") {
-		t.Errorf("got %q", got)
 	}
 }

@@ -15,6 +15,7 @@ type Status struct {
 	Trouble    string    `json:"trouble,omitempty"` // why its ticks cannot be decided
 	Schedule   string    `json:"schedule"`
 	Catchup    string    `json:"catchup,omitempty"`
+	CatchingUp *Catchup  `json:"catching_up,omitempty"` // missed ticks that are being made into runs
 	Next       time.Time `json:"next,omitzero"`
 	NextDue    time.Time `json:"next_due,omitzero"`
 	Source     string    `json:"source,omitempty"`
@@ -99,6 +100,10 @@ func (s *Scheduler) status(j *jobState, now time.Time) Status {
 		st.Catchup = sc.Catchup
 		st.Next = sc.Next(latest(j.cursor(), now.Add(-sc.Delay)))
 		st.NextDue = sc.Due(st.Next)
+		st.Trouble = cmp.Or(st.Trouble, aheadOf(sc, j.cursor(), now))
+		if c := s.said[j.Name]; c.To.After(j.cursor()) {
+			st.CatchingUp = &c
+		}
 	} else {
 		st.State = "on request"
 	}

@@ -16,6 +16,9 @@ import (
 type Set struct {
 	Dataset string `json:"dataset"`
 	Topic   string `json:"topic,omitempty"`
+	// Late says that the topic came after the job: its first load begins at the
+	// start of its log, whatever source.start says.
+	Late bool `json:"late,omitempty"`
 }
 
 // Sets lists the data sets of a job. matched are the topics a pattern was

@@ -22,7 +22,7 @@ type Counts struct {
 	Quarantined int64
 	Bytes       int64
 	Files       int64
-	Seconds     float64 // from start to end
+	Seconds     float64 // that the last attempts took
 }
 
 // count adds an ended run. The caller holds mu.
@@ -37,7 +37,9 @@ func (s *Scheduler) count(r *Run) {
 	c.Quarantined += r.Quarantined
 	c.Bytes += r.Bytes
 	c.Files += r.Files
-	c.Seconds += r.Ended.Sub(r.Started).Seconds()
+	for _, p := range r.Phases { // not from start to end: the clock may have been set
+		c.Seconds += time.Duration(p.MS * int64(time.Millisecond)).Seconds()
+	}
 }
 
 // Stats reads the numbers of every job.

@@ -2,6 +2,7 @@ package jobs
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"sawlog/loader"
@@ -53,6 +54,17 @@ type Run struct {
 	// only its splits that have quarantined records.
 	Again    *int64 `json:"again,omitempty"`
 	AgainBad bool   `json:"again_bad,omitempty"`
+	// Backfill is the backfill whose item the run is, Round the one of its rounds
+	// it was queued in.
+	Backfill string `json:"backfill,omitempty"`
+	Round    int    `json:"round,omitempty"`
+	// Resumed are open plans of other runs that were finished before its own.
+	Resumed []string `json:"resumed,omitempty"`
+	// Attempts are the last times the run was begun, Tasks what the attempts at
+	// its splits did.
+	Attempts []Attempt `json:"attempts,omitempty"`
+	Tasks    []Task    `json:"tasks,omitempty"`
+	Notices  []Told    `json:"notices,omitempty"`
 	// Counts of what is worth showing, such as duplicate_keys.
 	Seen map[string]int64 `json:"notes,omitempty"`
 }
@@ -61,6 +73,53 @@ type Run struct {
 type Phase struct {
 	Name string `json:"phase"`
 	MS   int64  `json:"ms"`
+}
+
+// Attempt is one time a run was begun. One that was cut off by the end of its
+// server has no end, and does not count as a try.
+type Attempt struct {
+	Number  int       `json:"attempt"` // over all rounds of retries
+	Started time.Time `json:"started"`
+	Ended   time.Time `json:"ended,omitzero"`
+	Status  string    `json:"status,omitempty"` // committed | covered | failed | partial | cancelled | interrupted
+	Exit    int       `json:"exit_code"`
+	Reason  string    `json:"reason,omitempty"`
+	Phases  []Phase   `json:"phases,omitempty"`
+}
+
+// Interrupted is how an attempt ends whose server ended.
+const Interrupted = loader.StatusInterrupted
+
+// Task is one attempt at a split, as it was last heard of.
+type Task struct {
+	loader.TaskProgress
+	MS    int64  `json:"ms"` // from when it was first heard of
+	Error string `json:"error,omitempty"`
+}
+
+// The attempts and tasks a run keeps.
+const (
+	attemptsKept = 20
+	tasksKept    = 200
+)
+
+// begin notes that the run is begun once more.
+func (r *Run) begin(now time.Time) {
+	n := 1
+	if last := len(r.Attempts) - 1; last >= 0 {
+		n = r.Attempts[last].Number + 1
+	}
+	r.Attempts = append(slices.Clone(r.Attempts[max(0, len(r.Attempts)+1-attemptsKept):]), Attempt{Number: n, Started: now})
+}
+
+// finish notes how the attempt under way ended.
+func (r *Run) finish(now time.Time, status string) {
+	if len(r.Attempts) == 0 {
+		return // begun by an older version
+	}
+	r.Attempts = slices.Clone(r.Attempts)
+	a := &r.Attempts[len(r.Attempts)-1]
+	a.Ended, a.Status, a.Exit, a.Reason, a.Phases = now, status, r.Exit, r.Reason, r.Phases
 }
 
 // Open tells whether the run has not ended.
@@ -79,6 +138,7 @@ type Ask struct {
 	Run       string
 	Kind      loader.Kind
 	Tick      time.Time // zero = none
+	From      time.Time // the tick before; of a preview only
 	UpTo      time.Time // zero = the last stable offset
 	AcceptGap string
 	By        string
@@ -104,6 +164,16 @@ type Exec struct {
 type Progress struct {
 	Phase string               `json:"phase,omitempty"`
 	Task  *loader.TaskProgress `json:"task,omitempty"`
+	Error string               `json:"error,omitempty"` // why the task's attempt failed
+}
+
+// Window is what one of several loads, one after another, would take.
+type Window struct {
+	Ranges  []loader.PreviewRange `json:"ranges"`            // exact
+	Rows    int64                 `json:"rows"`              // at most
+	Bytes   int64                 `json:"bytes"`             // of the log, estimated
+	Files   int64                 `json:"files"`             // estimated
+	Retires int                   `json:"retires,omitempty"` // files that are replaced
 }
 
 // Runner carries runs out. Each call names a job and one of its data sets.
@@ -123,6 +193,9 @@ type Runner interface {
 	Release(ctx context.Context, s *Spec, topics []string) error
 	// Loads lists the ledger records the hours [from, to) come from.
 	Loads(ctx context.Context, s *Spec, set Set, from, to time.Time) ([]int64, error)
+	// Windows says what loads would take if they were carried out in this order,
+	// now; it writes nothing.
+	Windows(ctx context.Context, s *Spec, set Set, asks []Ask) ([]Window, error)
 	// View folds the data set's ledger.
 	View(ctx context.Context, s *Spec, set Set) (*View, error)
 }
@@ -160,6 +233,11 @@ type Job struct {
 	Since       time.Time `json:"since"`      // ticks after it are due
 	Paused      bool      `json:"paused"`
 	PauseReason string    `json:"pause_reason,omitempty"`
+	// Topics are what the pattern matched when it was first looked up, nil before
+	// that. A topic that comes later is loaded from the start of its log, whatever
+	// source.start says of the first run.
+	Topics    []string  `json:"topics,omitzero"`
+	Forgotten time.Time `json:"forgotten,omitzero"` // ticks up to it are no longer remembered
 }
 
 // Tick is a tick that was decided on.

@@ -100,6 +100,14 @@ func (sc *Schedule) everyHour() bool {
 	return len(fields) == 5 && strings.HasPrefix(fields[1], "*")
 }
 
+// sameTicks tells whether two schedules, or none, make the same ticks.
+func (sc *Schedule) sameTicks(other *Schedule) bool {
+	if sc == nil || other == nil {
+		return sc == other
+	}
+	return sc.Every == other.Every && sc.Cron == other.Cron && sc.Zone == other.Zone
+}
+
 // Next is the first tick after t.
 func (sc *Schedule) Next(t time.Time) time.Time {
 	if sc.Every > 0 {

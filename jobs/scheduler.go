@@ -27,7 +27,6 @@ type Config struct {
 type Scheduler struct {
 	c      Config
 	events events
-	mail   *mailer
 
 	// act serialises decisions: who holds it may append. mu guards what
 	// readers see; it is never held during an append.
@@ -39,9 +38,11 @@ type Scheduler struct {
 	active  map[string]*activeRun
 	trouble map[string]string // what keeps a job's ticks from being decided
 	stale   map[string]bool
+	said    map[string]Catchup // the last catch-up of a job that was announced
 	views   map[string]*cachedView
 	counts  map[string]*Counts
 	topics  map[string]*topicList
+	telling chan struct{} // holds a token for each notice on its way
 
 	ctx    context.Context
 	stop   context.CancelCauseFunc
@@ -95,26 +96,29 @@ func Open(ctx context.Context, c Config) (*Scheduler, error) {
 	s := &Scheduler{
 		c: c, f: newFold(),
 		watch: map[string]time.Time{}, active: map[string]*activeRun{}, trouble: map[string]string{},
-		stale: map[string]bool{}, views: map[string]*cachedView{}, counts: map[string]*Counts{}, topics: map[string]*topicList{},
-		wake: make(chan struct{}, 1), failed: make(chan error, 1),
+		stale: map[string]bool{}, said: map[string]Catchup{}, views: map[string]*cachedView{}, counts: map[string]*Counts{}, topics: map[string]*topicList{},
+		wake: make(chan struct{}, 1), telling: make(chan struct{}, toldAtOnce), failed: make(chan error, 1),
 	}
 	if err := c.Journal.Replay(ctx, s.f.apply); err != nil {
 		return nil, fmt.Errorf("job history: %w", err)
 	}
 	s.ctx, s.stop = context.WithCancelCause(context.WithoutCancel(ctx))
-	s.mail = newMailer(c.Notify, c.Logger)
 	if err := s.takeUp(ctx); err != nil {
 		s.stop(ErrClosed)
 		return nil, err
 	}
-	s.wg.Add(2)
-	go s.loop()
-	go func() { defer s.wg.Done(); s.mail.loop(s.ctx) }()
+	s.postAll()
+	s.wg.Go(s.loop)
 	return s, nil
 }
 
 // takeUp queues again what the last process was carrying out.
 func (s *Scheduler) takeUp(ctx context.Context) error {
+	for _, e := range s.f.orphans() {
+		if err := s.append(ctx, e); err != nil {
+			return err
+		}
+	}
 	now := s.now()
 	for name := range s.f.jobs {
 		s.watch[name] = now
@@ -123,6 +127,8 @@ func (s *Scheduler) takeUp(ctx context.Context) error {
 		if r := s.f.runs[id]; r.Status == Running {
 			again := r.clone()
 			again.Status, again.Reason, again.NotBefore = Queued, "taken up after a restart", time.Time{}
+			again.Attempt = max(0, again.Attempt-1) // it is no fault of the run's
+			again.finish(time.Time{}, Interrupted)
 			if err := s.append(ctx, runEntry(again)); err != nil {
 				return err
 			}
@@ -194,7 +200,6 @@ const idleWake = 30 * time.Second
 
 // loop decides on ticks as they come due and starts runs as there is room.
 func (s *Scheduler) loop() {
-	defer s.wg.Done()
 	for {
 		next := s.step()
 		timer := time.NewTimer(min(max(next, time.Millisecond), idleWake))
@@ -216,10 +221,14 @@ func (s *Scheduler) step() time.Duration {
 	defer s.act.Unlock()
 	now := s.now()
 	wait := idleWake
+	s.rewatch(now)
 	for _, name := range s.names() {
 		at, err := s.decide(name, now)
 		if err != nil && s.ctx.Err() == nil {
 			s.c.Logger.Warn("ticks not decided", "job", name, "err", err)
+		}
+		if err := s.drive(name, now); err != nil && s.ctx.Err() == nil {
+			s.c.Logger.Warn("backfill not taken on", "job", name, "err", err)
 		}
 		if !at.IsZero() {
 			wait = min(wait, at.Sub(now))
@@ -232,6 +241,18 @@ func (s *Scheduler) step() time.Duration {
 		wait = min(wait, at.Sub(now))
 	}
 	return wait
+}
+
+// rewatch takes note of a clock that was set back to before the moment it began
+// to watch a job: it has watched it all the time.
+func (s *Scheduler) rewatch(now time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for name, at := range s.watch {
+		if at.After(now) {
+			s.watch[name] = time.Time{}
+		}
+	}
 }
 
 func (s *Scheduler) names() []string {

@@ -78,7 +78,7 @@ func TestCatchup(t *testing.T) {
 				if tt.policy != "none" {
 					return
 				}
-				c, err := w.s.Resume(t.Context(), "pageviews-hourly")
+				c, err := w.s.Resume(t.Context(), "pageviews-hourly", false)
 				if err != nil || c.Runs != 0 || c.Ticks != 4 {
 					t.Errorf("resume: %+v, %v", c, err)
 				}
@@ -103,7 +103,7 @@ func TestMissedTicksAreBoundedButTheLast(t *testing.T) {
 			t.Fatal(err)
 		}
 		to(3*time.Hour + 30*time.Minute)
-		c, err := w.s.Resume(t.Context(), "pageviews-hourly")
+		c, err := w.s.Resume(t.Context(), "pageviews-hourly", false)
 		if err != nil || c.Runs != 3 {
 			t.Fatalf("resume says %+v, %v", c, err)
 		}
@@ -253,35 +253,6 @@ func TestTriggerWindow(t *testing.T) {
 	})
 }
 
-func TestBackfill(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, time.Second)
-		defer w.close()
-		w.runner.fails(func(run string, _ int) error {
-			if strings.Contains(run, "T010000Z") {
-				return &loader.Error{Code: loader.ExitConflict, Msg: "no"}
-			}
-			return nil
-		})
-		w.apply(hourly)
-		to(2*time.Hour + 10*time.Minute)
-		ask := Backfill{Job: "pageviews-hourly", From: at(t, "1999-12-31T22:00:00Z"), To: at(t, "2000-01-01T03:00:00Z"), DryRun: true}
-		b, err := w.s.Backfill(t.Context(), ask)
-		if err != nil || b.Runs != 3 || len(b.Ticks) != 5 {
-			t.Fatalf("missing: %+v, %v", b, err)
-		}
-		ask.Only, ask.DryRun = OnlyFailed, false
-		w.runner.fails(nil)
-		if b, err = w.s.Backfill(t.Context(), ask); err != nil || b.Runs != 1 || b.Ticks[3].Action != "retry" {
-			t.Fatalf("failed: %+v, %v", b, err)
-		}
-		to(2*time.Hour + 20*time.Minute)
-		if got := w.statuses(); got != "02:00=committed 01:00=committed" {
-			t.Errorf("got %s", got)
-		}
-	})
-}
-
 // TestLoadsAgain replaces commits: those of a window, and that of one run.
 func TestLoadsAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -289,23 +260,23 @@ func TestLoadsAgain(t *testing.T) {
 		defer w.close()
 		w.apply(hourly)
 		to(2*time.Hour + 10*time.Minute)
-		ask := Backfill{Job: "pageviews-hourly", From: at(t, "2000-01-01T00:00:00Z"), To: at(t, "2000-01-01T03:00:00Z"), Only: OnlyAll, DryRun: true}
+		ask := BackfillAsk{Job: "pageviews-hourly", From: at(t, "2000-01-01T00:00:00Z"), To: at(t, "2000-01-01T03:00:00Z"), Only: OnlyAll, DryRun: true}
 		b, err := w.s.Backfill(t.Context(), ask)
-		if err != nil || b.Runs != 2 || len(b.Ticks) != 2 || *b.Ticks[0].Record != 0 || b.Ticks[0].Run != "" || b.Ticks[1].Action != "supersede" {
+		if err != nil || b.Total != 2 || *b.Items[0].Record != 0 || b.Items[0].Run != "" || b.Items[1].Action != "supersede" {
 			t.Fatalf("all, dry: %+v, %v", b, err)
 		}
 		ask.DryRun = false
-		if b, err = w.s.Backfill(t.Context(), ask); err != nil || b.Runs != 2 {
+		if b, err = w.s.Backfill(t.Context(), ask); err != nil || b.Total != 2 {
 			t.Fatalf("all: %+v, %v", b, err)
 		}
 		to(2*time.Hour + 20*time.Minute)
-		for i, line := range b.Ticks {
-			r, err := w.s.Run(line.Run)
+		for i, item := range b.Items {
+			r, err := w.s.Run(item.Run)
 			if err != nil || r.Status != Committed || r.Again == nil || *r.Again != int64(i) || !strings.HasPrefix(r.Plan, fmt.Sprintf("again-%d-", i)) {
 				t.Errorf("run %+v, %v", r, err)
 			}
 		}
-		first, err := w.s.Run(b.Ticks[0].Run)
+		first, err := w.s.Run(b.Items[0].Run)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -35,7 +35,7 @@ func (s *Scheduler) recentSets(j *jobState, now time.Time) (sets []Set, known bo
 	defer s.mu.Unlock()
 	list := s.topics[j.Name]
 	if list != nil && list.pattern == j.spec.Source.Pattern {
-		recent := now.Sub(list.at) < topicsAge
+		recent := recent(list.at, topicsAge, now)
 		if recent && list.err == nil {
 			return j.spec.Sets(list.names), true
 		}
@@ -69,7 +69,50 @@ func (s *Scheduler) lookUp(ctx context.Context, job string, spec *Spec) ([]strin
 		return nil, fmt.Errorf("topics of job %s: %w", job, err)
 	}
 	delete(s.trouble, job)
-	return slices.Clone(names), nil
+	s.mu.Unlock()
+	err = s.noteTopics(ctx, job, spec.Source.Pattern, names)
+	s.mu.Lock()
+	return slices.Clone(names), err
+}
+
+// noteTopics writes down what a pattern matched when it was first looked up:
+// what comes later is loaded from the start of its log.
+func (s *Scheduler) noteTopics(ctx context.Context, job, pattern string, names []string) error {
+	s.act.Lock()
+	defer s.act.Unlock()
+	j, err := s.job(job)
+	if err != nil || j.Topics != nil || j.spec == nil || j.spec.Source.Pattern != pattern {
+		return nil // the job has changed meanwhile, and is looked up anew
+	}
+	rec := j.Job
+	rec.Topics = append([]string{}, names...)
+	return s.append(ctx, jobEntry(rec))
+}
+
+// recent tells whether something of a moment still counts. One that lies ahead
+// does not: the clock was set back.
+func recent(at time.Time, age time.Duration, now time.Time) bool {
+	since := now.Sub(at)
+	return since >= 0 && since < age
+}
+
+// set is the data set of a run.
+func (j *jobState) set(r *Run) Set { return j.late(Set{Dataset: r.Dataset, Topic: r.Topic}) }
+
+// late marks a data set whose topic came after the pattern was first looked up.
+func (j *jobState) late(set Set) Set {
+	set.Late = j.Topics != nil && j.spec.byPattern() && !slices.Contains(j.Topics, set.Topic)
+	return set
+}
+
+// presentSets lists the data sets of a job that get runs now, as far as is known
+// without asking its cluster: not those of topics that are gone. The caller holds
+// mu.
+func (s *Scheduler) presentSets(j *jobState) []Set {
+	if list := s.topics[j.Name]; j.spec.byPattern() && list != nil && list.pattern == j.spec.Source.Pattern && list.names != nil {
+		return j.spec.Sets(list.names)
+	}
+	return s.knownSets(j)
 }
 
 // Sets lists the data sets of a job as they stand now; those of a pattern are
@@ -86,5 +129,13 @@ func (s *Scheduler) Sets(ctx context.Context, name string) ([]Set, error) {
 	if err != nil {
 		return nil, err
 	}
-	return spec.Sets(names), nil
+	j, err := s.job(name)
+	if err != nil {
+		return nil, err
+	}
+	sets := spec.Sets(names)
+	for i := range sets {
+		sets[i] = j.late(sets[i])
+	}
+	return sets, nil
 }

@@ -52,6 +52,9 @@ func leaves(c *cobra.Command) []*cobra.Command {
 		return []*cobra.Command{c}
 	}
 	var all []*cobra.Command
+	if strings.Contains(c.Use, " ") {
+		all = append(all, c) // it does something by itself too
+	}
 	for _, sub := range c.Commands() {
 		if sub.Name() != "help" && sub.Name() != "completion" {
 			all = append(all, leaves(sub)...)
@@ -152,6 +155,7 @@ func TestNoServer(t *testing.T) {
 		"topic offsets": {"t"}, "group describe": {"g"}, "group reset": {"g", "--topic", "t", "--to", "earliest", "--yes"},
 		"group delete": {"g", "--yes"}, "produce": {"t"}, "consume": {"t", "-n", "1"}, "plan": {"job"}, "run": {"job"}, "rerun": {"r"},
 		"replay": {"t", "--range", "0..1", "--to", "out"}, "backfill": {"job", "--from", "2026-11-29", "--to", "2026-11-30"},
+		"backfill get": {"b"}, "backfill watch": {"b"}, "backfill pause": {"b"}, "backfill resume": {"b"}, "backfill cancel": {"b", "--yes"}, "backfill retry": {"b"},
 		"verify": {"d"}, "job apply": {"none.yaml"}, "job get": {"j"}, "job validate": {"none.yaml"}, "job explain": {"j"},
 		"job next": {"j"}, "job pause": {"j"}, "job resume": {"j"}, "job delete": {"j", "--yes"}, "runs get": {"r"},
 		"runs watch": {"r"}, "runs cancel": {"r", "--yes"}, "runs retry": {"r"}, "out ls": {"d"}, "out head": {"d"},

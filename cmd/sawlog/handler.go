@@ -34,6 +34,7 @@ func (s *server) face(scheduler *jobs.Scheduler) http.Handler {
 		Checks:    map[string]func() error{"broker": s.broker.Ready},
 		Tickets:   s.tickets.list,
 		Plan:      run.Plan,
+		Detail:    run.detail,
 		Rerun: func(ctx context.Context, spec *jobs.Spec, set jobs.Set, what string) (any, error) {
 			d, _, done, err := run.open(ctx, spec, set)
 			if err != nil {

@@ -97,7 +97,11 @@ func (a *app) jobList() *cobra.Command {
 						if j.Last != nil {
 							last, n = j.Last.Status, fmt.Sprint(j.Last.Rows)
 						}
-						rows.Add(j.Name, j.State, j.Schedule, timeText(j.Next), last, n)
+						state := j.State
+						if j.CatchingUp != nil {
+							state += ", catching up"
+						}
+						rows.Add(j.Name, state, j.Schedule, timeText(j.Next), last, n)
 					}
 					return rows
 				})
@@ -276,16 +280,17 @@ func (a *app) jobResume() *cobra.Command {
 		Use: "resume JOB", Short: "Let a job's ticks make runs again", Args: cobra.ExactArgs(1), Example: "  sawlog job resume pageviews-hourly",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.oneJob(cmd.Context(), args[0], func(ctx context.Context, c *api.Client) (any, string, error) {
-				if dryRun {
-					j, err := c.Job(ctx, args[0])
-					return j, "would be resumed", err
+				r, err := c.Resume(ctx, args[0], true)
+				if err != nil || dryRun {
+					return r, "would be resumed: " + r.Say, err
 				}
-				r, err := c.Resume(ctx, args[0])
+				a.print.Note("%s", r.Say)
+				r, err = c.Resume(ctx, args[0], false)
 				return r, "resumed: " + r.Say, err
 			})
 		},
 	}
-	c.Flags().BoolVar(&dryRun, "dry-run", false, "change nothing")
+	c.Flags().BoolVar(&dryRun, "dry-run", false, "only say which runs the missed ticks would make")
 	return c
 }
 

@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/spf13/cobra"
-
 	"sawlog/cmd/sawlog/api"
 	"sawlog/cmd/sawlog/output"
 	"sawlog/jobs"
@@ -160,45 +158,4 @@ func runRows(runs []*jobs.Run) *output.Rows {
 		rows.Add(r.Run, r.Status, tick, r.Rows, r.Quarantined, r.Files, r.Reason)
 	}
 	return rows
-}
-
-func (a *app) backfill() *cobra.Command {
-	b := api.Backfill{}
-	c := &cobra.Command{
-		Use: "backfill JOB --from T --to T", Short: "Carry out the missing or failed ticks of a window, or load its hours again", Args: cobra.ExactArgs(1),
-		Long: `Carry out the ticks of a window that were missed, or whose runs failed. With
---only all the hours of the window are loaded again by the job as it is now: each
-commit that brought rows into them is replaced by a run of its own, in whole
-splits, so rows of other hours are loaded again with them.`,
-		Example: "  sawlog backfill pageviews-hourly --from 2026-11-28 --to 2026-11-29 --only failed --dry-run\n  sawlog backfill pageviews-hourly --from 2026-11-28T14 --to 2026-11-28T15 --only all",
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if b.From == "" || b.To == "" {
-				return output.Errorf(output.Usage, "--from and --to are needed").WithHint("%s", cmd.UseLine())
-			}
-			b.Job = args[0]
-			return a.onServer(cmd.Context(), func(ctx context.Context, c *api.Client) error {
-				done, err := c.Backfill(ctx, b)
-				if err != nil {
-					return err
-				}
-				return a.print.Print(done, func() *output.Rows {
-					rows := &output.Rows{Head: []string{"TICK", "DATA SET", "WAS", "ACTION", "RUN"}}
-					for _, t := range done.Ticks {
-						what := t.Tick.UTC().Format("2006-01-02T15:04Z")
-						if t.Record != nil {
-							what = fmt.Sprintf("record %d", *t.Record)
-						}
-						rows.Add(what, t.Dataset, t.State, t.Action, t.Run)
-					}
-					return rows
-				})
-			})
-		},
-	}
-	c.Flags().StringVar(&b.From, "from", "", "first `TIME`")
-	c.Flags().StringVar(&b.To, "to", "", "end `TIME`, not included")
-	c.Flags().StringVar(&b.Only, "only", "missing", "missing, failed or all")
-	c.Flags().StringVar(&b.AcceptGap, "accept-gap", "", "go on although offsets are gone; `REASON` goes into the ledger")
-	c.Flags().BoolVar(&b.DryRun, "dry-run", false, "say which runs would be made")
-	return c
 }

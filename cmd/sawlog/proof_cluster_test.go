@@ -14,7 +14,6 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"sawlog/broker/compat/peer"
-	"sawlog/jobs"
 	"sawlog/loader"
 	"sawlog/offsets"
 )
@@ -266,13 +265,12 @@ func contiguous(t *testing.T, commits []loader.Record) (total int64) {
 // onceATick wants one run for each tick since the first, which ended well.
 func (n *node) onceATick(job string, every time.Duration) {
 	n.t.Helper()
-	var runs []jobs.Run
-	if err := json.Unmarshal(n.run("runs", "list", "--job", job, "--limit", "300", "-o", "json"), &runs); err != nil {
-		n.t.Fatal(err)
-	}
 	made, statuses := map[int64]string{}, map[string]int{}
 	first, last := int64(math.MaxInt64), int64(0)
-	for _, r := range runs {
+	for _, r := range n.allRuns(job) {
+		if r.Tick.IsZero() {
+			continue // not of the schedule
+		}
 		if !r.Good() {
 			n.t.Errorf("run %s is %s: %s", r.Run, r.Status, r.Reason)
 		}

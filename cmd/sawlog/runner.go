@@ -56,6 +56,9 @@ func (r *runner) open(ctx context.Context, s *jobs.Spec, set jobs.Set) (*loader.
 	if err != nil {
 		return nil, nil, nil, err
 	}
+	if set.Late {
+		spec.Start = "earliest"
+	}
 	return d, spec, done, nil
 }
 
@@ -96,6 +99,8 @@ func (r *runner) Run(ctx context.Context, s *jobs.Spec, set jobs.Set, p *jobs.Pl
 		step := jobs.Progress{Task: ev.Task}
 		if ev.Task == nil {
 			step.Phase = ev.Kind
+		} else if ev.Err != nil {
+			step.Error = ev.Err.Error()
 		}
 		e.Progress(step)
 	}
@@ -110,6 +115,9 @@ func (r *runner) Run(ctx context.Context, s *jobs.Spec, set jobs.Set, p *jobs.Pl
 func (r *runner) Committed(ctx context.Context, s *jobs.Spec, set jobs.Set, plan string) (*loader.Outcome, error) {
 	ledger, err := r.ledger(ctx, s, set)
 	if err != nil || ledger == nil {
+		return nil, err
+	}
+	if plan, err = lastRevision(ctx, ledger, plan); err != nil {
 		return nil, err
 	}
 	mark, ok := ledger.Fold().Plans[plan]
@@ -129,8 +137,50 @@ func (r *runner) Abandon(ctx context.Context, s *jobs.Spec, set jobs.Set, plan, 
 	if err != nil || ledger == nil {
 		return err
 	}
+	if plan, err = lastRevision(ctx, ledger, plan); err != nil {
+		return err
+	}
 	_, err = ledger.Abandon(ctx, plan, run, loader.CommitOptions{By: by, Why: "cancelled"})
 	return err
+}
+
+// lastRevision is the plan that a plan has become: a run that met new columns
+// went on under a revision of it, and one that was killed did not tell.
+func lastRevision(ctx context.Context, ledger *loader.Ledger, plan string) (string, error) {
+	if _, named := ledger.Fold().Plans[plan]; named {
+		return plan, nil
+	}
+	first, err := ledger.ReadPlan(ctx, plan)
+	if loader.ExitCode(err) == loader.ExitNotFound {
+		return plan, nil // it was never written
+	}
+	if err != nil {
+		return "", err
+	}
+	next := map[string]string{}
+	open, err := ledger.Plans(ctx)
+	if err != nil {
+		return "", err
+	}
+	for _, ref := range open {
+		if ref.Plan != nil {
+			next[ref.Plan.Replaces] = ref.ID
+		}
+	}
+	for id, mark := range ledger.Fold().Plans {
+		if mark.Number <= first.Base || mark.State != loader.PlanCommitted {
+			continue
+		}
+		p, err := ledger.ReadPlan(ctx, id)
+		if err != nil {
+			return "", err
+		}
+		next[p.Replaces] = id
+	}
+	for next[plan] != "" {
+		plan = next[plan]
+	}
+	return plan, nil
 }
 
 // Release takes back what the source keeps of topics for a job.
@@ -188,4 +238,26 @@ func (r *runner) ledger(ctx context.Context, s *jobs.Spec, set jobs.Set) (*loade
 		return nil, fmt.Errorf("data set %s: %w", set.Dataset, err)
 	}
 	return ledger, nil
+}
+
+// detail reads what a run was to do from its plan, and what it did from its
+// commit.
+func (r *runner) detail(ctx context.Context, s *jobs.Spec, run *jobs.Run) ([]loader.Split, *loader.Record, error) {
+	splits := []loader.Split{}
+	ledger, err := r.ledger(ctx, s, jobs.Set{Dataset: run.Dataset, Topic: run.Topic})
+	if err != nil || ledger == nil || run.Plan == "" {
+		return splits, nil, err
+	}
+	plan, err := ledger.ReadPlan(ctx, run.Plan)
+	switch {
+	case err == nil:
+		splits = append(splits, plan.Splits...)
+	case loader.ExitCode(err) != loader.ExitNotFound:
+		return nil, nil, err
+	}
+	if run.Ledger == nil {
+		return splits, nil, nil
+	}
+	rec, err := ledger.Record(*run.Ledger)
+	return splits, rec, err
 }

@@ -3,6 +3,8 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -44,19 +46,44 @@ func (a *app) runsList() *cobra.Command {
 func (a *app) runsGet() *cobra.Command {
 	return &cobra.Command{
 		Use: "get RUN", Short: "Show one run whole", Args: cobra.ExactArgs(1), Example: "  sawlog runs get RUN -o json",
+		Long: "Show a run: what it loaded, who or what started it, each attempt with its phases.\n" +
+			"With -o json also the splits of its plan, the attempts at each, every file of its\ncommit, and who was told of its end.",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.onServer(cmd.Context(), func(ctx context.Context, c *api.Client) error {
+				if a.print.Format != output.Table {
+					r, err := c.RunDetail(ctx, args[0])
+					if err != nil {
+						return err
+					}
+					return a.print.Print(r, nil)
+				}
 				r, err := c.Run(ctx, args[0])
 				if err != nil {
 					return err
 				}
-				if a.print.Format != output.Table {
-					return a.print.Print(r, nil)
+				if err := a.printOutcomes([]*loader.Outcome{&r.Outcome}); err != nil {
+					return err
 				}
-				return a.printOutcomes([]*loader.Outcome{&r.Outcome})
+				return a.printAttempts(r)
 			})
 		},
 	}
+}
+
+// printAttempts shows who started a run, and how each attempt at it went.
+func (a *app) printAttempts(r *jobs.Run) error {
+	return a.print.Print(r, func() *output.Rows {
+		rows := &output.Rows{Head: []string{"ATTEMPT", "STARTED", "ENDED", "STATUS", "PHASES", "REASON"}}
+		for _, at := range r.Attempts {
+			var phases []string
+			for _, p := range at.Phases {
+				phases = append(phases, p.Name+" "+(time.Duration(p.MS)*time.Millisecond).String())
+			}
+			rows.Add(at.Number, timeText(at.Started), timeText(at.Ended), at.Status, strings.Join(phases, ", "), at.Reason)
+		}
+		rows.Add(r.Kind, timeText(r.Queued), "", "by "+r.By, "", "")
+		return rows
+	})
 }
 
 func (a *app) runsWatch() *cobra.Command {

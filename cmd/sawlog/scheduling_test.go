@@ -105,6 +105,10 @@ func (*secondsRunner) Loads(context.Context, *jobs.Spec, jobs.Set, time.Time, ti
 	return nil, nil
 }
 
+func (*secondsRunner) Windows(context.Context, *jobs.Spec, jobs.Set, []jobs.Ask) ([]jobs.Window, error) {
+	return nil, nil
+}
+
 func (*secondsRunner) View(context.Context, *jobs.Spec, jobs.Set) (*jobs.View, error) {
 	return &jobs.View{Head: -1}, nil
 }

@@ -46,6 +46,8 @@ type Config struct {
 	// run empty, the data set. Both answer what is printed as JSON.
 	Rerun  func(ctx context.Context, s *jobs.Spec, set jobs.Set, run string) (any, error)
 	Verify func(ctx context.Context, s *jobs.Spec, set jobs.Set, run string) (any, error)
+	// Detail reads the splits of a run's plan and its commit, nil where it has none.
+	Detail func(ctx context.Context, s *jobs.Spec, run *jobs.Run) ([]loader.Split, *loader.Record, error)
 	// Fold reads a data set's ledger; nil without an error = nothing loaded yet.
 	Fold func(ctx context.Context, s *jobs.Spec, set jobs.Set) (*loader.Fold, error)
 }
@@ -67,6 +69,7 @@ func New(c Config) http.Handler {
 	if c.Jobs != nil || c.Elsewhere == nil {
 		s.routeJobs(mux)
 		s.routeRuns(mux)
+		s.routeBackfills(mux)
 		s.routeDatasets(mux)
 		mux.HandleFunc("GET /api/v1/events", s.events)
 	} else {

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -68,6 +69,10 @@ func (runner) Loads(context.Context, *jobs.Spec, jobs.Set, time.Time, time.Time)
 	return []int64{3, 5}, nil
 }
 
+func (runner) Windows(_ context.Context, _ *jobs.Spec, _ jobs.Set, asks []jobs.Ask) ([]jobs.Window, error) {
+	return slices.Repeat([]jobs.Window{{Rows: 21, Files: 2}}, len(asks)), nil
+}
+
 func (runner) View(context.Context, *jobs.Spec, jobs.Set) (*jobs.View, error) {
 	return &jobs.View{Head: -1}, nil
 }
@@ -121,6 +126,9 @@ func newWorld(t *testing.T) *world {
 			return map[string]any{"dataset": set.Dataset, "ok": true}, nil
 		},
 		Fold: func(context.Context, *jobs.Spec, jobs.Set) (*loader.Fold, error) { return loader.NewFold(), nil },
+		Detail: func(_ context.Context, _ *jobs.Spec, run *jobs.Run) ([]loader.Split, *loader.Record, error) {
+			return []loader.Split{{Index: 3}}, &loader.Record{Number: *run.Ledger, Files: []loader.File{{Path: "dt=1/a.parquet"}}}, nil
+		},
 	}))
 	w.client, err = NewClient(w.web.URL, "ann")
 	if err != nil {
@@ -175,7 +183,13 @@ func TestJobsOverHTTP(t *testing.T) {
 	if st, err = w.client.Pause(ctx, "pageviews-hourly", "move"); err != nil || st.State != "paused" || st.Reason != "move, by ann" {
 		t.Errorf("pause: %+v, %v", st, err)
 	}
-	if r, err := w.client.Resume(ctx, "pageviews-hourly"); err != nil || r.Say != "no tick was missed" {
+	if r, err := w.client.Resume(ctx, "pageviews-hourly", true); err != nil || r.Say != "no tick was missed" {
+		t.Errorf("resume, dry: %+v, %v", r, err)
+	}
+	if st, err = w.client.Job(ctx, "pageviews-hourly"); err != nil || st.State != "paused" {
+		t.Errorf("a dry run changed something: %+v, %v", st, err)
+	}
+	if r, err := w.client.Resume(ctx, "pageviews-hourly", false); err != nil || r.Say != "no tick was missed" {
 		t.Errorf("resume: %+v, %v", r, err)
 	}
 	if ticks, err := w.client.Next(ctx, "pageviews-hourly", 3); err != nil || len(ticks) != 3 || ticks[2].Tick.Sub(ticks[0].Tick) != 2*time.Hour {
@@ -213,6 +227,9 @@ func TestRunsOverHTTP(t *testing.T) {
 	if err != nil || r.Status != jobs.Committed || r.Rows != 5 || r.Ledger == nil {
 		t.Errorf("waited: %+v, %v (%v)", r, err, seen)
 	}
+	if d, err := w.client.RunDetail(ctx, r.Run); err != nil || d.Rows != 5 || d.Splits[0].Index != 3 || d.Commit.Files[0].Path != "dt=1/a.parquet" || len(d.Attempts) != 1 {
+		t.Errorf("detail: %+v, %v", d, err)
+	}
 	if list, err := w.client.Runs(ctx, jobs.RunFilter{Job: "pageviews-hourly", Status: jobs.Committed}); err != nil || len(list) != 1 {
 		t.Errorf("list: %v, %v", list, err)
 	}
@@ -248,6 +265,59 @@ func TestRunsOverHTTP(t *testing.T) {
 	}
 }
 
+func TestBackfillsOverHTTP(t *testing.T) {
+	w, ctx := newWorld(t), t.Context()
+	w.apply(job)
+	ask := Backfill{Job: "pageviews-hourly", From: "-5h", To: "now", Only: "all", Order: "newest"}
+	b, err := w.client.Backfill(ctx, ask)
+	if err != nil || b.ID == "" || b.Status != jobs.BackfillRunning || b.By != "ann" || *b.Items[0].Record != 5 {
+		t.Fatalf("made: %+v, %v", b, err)
+	}
+	_, err = w.client.Backfill(ctx, ask)
+	w.exit(err, CodeConflict, 4, "sawlog backfill get "+b.ID)
+	if p, err := w.client.SteerBackfill(ctx, b.ID, jobs.SteerPause); err != nil || p.Status != jobs.BackfillPaused || p.ChangedBy != "ann" {
+		t.Errorf("paused: %+v, %v", p, err)
+	}
+	_, err = w.client.SteerBackfill(ctx, b.ID, jobs.SteerPause)
+	w.exit(err, CodeConflict, 4, "is paused: it cannot be paused")
+	if p, err := w.client.SteerBackfill(ctx, b.ID, jobs.SteerResume); err != nil || p.Status != jobs.BackfillRunning {
+		t.Errorf("resumed: %+v, %v", p, err)
+	}
+	w.gate <- struct{}{}
+	w.gate <- struct{}{}
+	for _, it := range b.Items {
+		for {
+			_, err := w.client.Run(ctx, it.Run)
+			if e, ok := errors.AsType[*Error](err); ok && e.Code == CodeNotFound {
+				time.Sleep(10 * time.Millisecond) // the run before it has to end
+				continue
+			}
+			if r, err := w.client.Wait(ctx, it.Run, nil); err != nil || r.Status != jobs.Committed || r.Backfill != b.ID {
+				t.Errorf("run %+v, %v", r, err)
+			}
+			break
+		}
+	}
+	for {
+		if b, err = w.client.GetBackfill(ctx, b.ID); err != nil || !b.Open() {
+			break
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	if err != nil || b.Status != jobs.BackfillCompleted || b.Counts[jobs.Committed] != 2 || b.Rows != 10 {
+		t.Errorf("ended: %+v, %v", b, err)
+	}
+	_, err = w.client.SteerBackfill(ctx, b.ID, jobs.SteerRetry)
+	w.exit(err, CodeConflict, 4, "no item of it failed")
+	if list, err := w.client.Backfills(ctx, "pageviews-hourly"); err != nil || len(list) != 1 || list[0].Items != nil || list[0].Total != 2 {
+		t.Errorf("list: %+v, %v", list, err)
+	}
+	_, err = w.client.Backfills(ctx, "none")
+	w.exit(err, CodeNotFound, 3, `no job "none"`)
+	_, err = w.client.GetBackfill(ctx, "none")
+	w.exit(err, CodeNotFound, 3, "sawlog backfill list")
+}
+
 func TestErrorsOverHTTP(t *testing.T) {
 	w, ctx := newWorld(t), t.Context()
 	_, err := w.client.Job(ctx, "none")
@@ -269,7 +339,7 @@ func TestErrorsOverHTTP(t *testing.T) {
 	_, err = w.client.Backfill(ctx, Backfill{Job: "pageviews-hourly", From: "-5h", To: "now", Only: "some"})
 	w.exit(err, CodeInvalid, 2, "want missing, failed or all")
 	all, err := w.client.Backfill(ctx, Backfill{Job: "pageviews-hourly", From: "-5h", To: "now", Only: "all", DryRun: true})
-	if err != nil || all.Runs != 2 || *all.Ticks[1].Record != 5 || all.Ticks[1].Action != "supersede" {
+	if err != nil || all.Total != 2 || *all.Items[1].Record != 5 || all.Items[1].Action != "supersede" || all.Rows != 42 || all.Items[0].Window.Files != 2 {
 		t.Errorf("backfill of all: %+v, %v", all, err)
 	}
 	_, err = w.client.Again(ctx, "none", AgainAsk{})
@@ -459,6 +529,21 @@ func TestClientAsksAgain(t *testing.T) {
 	}
 	if _, err := c.Pause(t.Context(), "j", ""); err == nil || err.Error() != "broke off" || asked != 2 {
 		t.Errorf("asked %d times: %v", asked, err)
+	}
+	starting := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		if asked++; asked > 3 {
+			reply(w, http.StatusOK, JobList{Jobs: []jobs.Status{{Name: "j"}}})
+			return
+		}
+		w.Header().Set("Retry-After", "1")
+		say(w, http.StatusServiceUnavailable, "[-] broker: it starts\nnot ready\n")
+	}))
+	defer starting.Close()
+	if c, err = NewClient(starting.URL, "me"); err != nil {
+		t.Fatal(err)
+	}
+	if list, err := c.Jobs(t.Context()); err != nil || len(list) != 1 || asked != 4 {
+		t.Errorf("a server that starts: asked %d times in all: %v, %v", asked, list, err)
 	}
 }
 

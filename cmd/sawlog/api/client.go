@@ -103,6 +103,12 @@ func (c *Client) refused(resp *http.Response) error {
 	if err == nil && json.Unmarshal(text, e) == nil && e.Code != "" {
 		return e
 	}
+	if e.again > 0 { // a server that starts knows no JSON yet
+		return &Error{
+			Status: resp.StatusCode, Code: CodeUnavailable, again: e.again,
+			Message: fmt.Sprintf("server %s is not ready: %.200s", c.Base, strings.TrimSpace(string(text))),
+		}
+	}
 	return &Error{
 		Status: resp.StatusCode, Code: CodeFailed,
 		Message: fmt.Sprintf("server %s answered %s: %.200s", c.Base, resp.Status, strings.TrimSpace(string(text))),
@@ -187,10 +193,10 @@ func (c *Client) Pause(ctx context.Context, name, reason string) (*jobs.Status, 
 	return out, c.post(ctx, at("jobs", name, "pause"), map[string]string{"reason": reason}, out)
 }
 
-// Resume lets a job's ticks make runs again.
-func (c *Client) Resume(ctx context.Context, name string) (*Resumed, error) {
+// Resume lets a job's ticks make runs again; with dry it only says which.
+func (c *Client) Resume(ctx context.Context, name string, dry bool) (*Resumed, error) {
 	out := &Resumed{}
-	return out, c.post(ctx, at("jobs", name, "resume"), struct{}{}, out)
+	return out, c.post(ctx, at("jobs", name, "resume"), ResumeAsk{DryRun: dry}, out)
 }
 
 // Delete forgets a job and its history.
@@ -211,12 +217,6 @@ func (c *Client) Plan(ctx context.Context, name string, t Trigger) ([]PlanOf, er
 	var out PlanList
 	err := c.post(ctx, at("jobs", name, "plan"), t, &out)
 	return out.Plans, err
-}
-
-// Backfill carries out the missing or failed ticks of a window.
-func (c *Client) Backfill(ctx context.Context, b Backfill) (*jobs.Backfilled, error) {
-	out := &jobs.Backfilled{}
-	return out, c.post(ctx, "/api/v1/backfills", b, out)
 }
 
 // Runs lists runs, newest first.
@@ -242,6 +242,12 @@ func (c *Client) Runs(ctx context.Context, f jobs.RunFilter) ([]*jobs.Run, error
 func (c *Client) Run(ctx context.Context, id string) (*jobs.Run, error) {
 	out := &jobs.Run{}
 	return out, c.get(ctx, at("runs", id), nil, out)
+}
+
+// RunDetail gets one run with its splits and its commit.
+func (c *Client) RunDetail(ctx context.Context, id string) (*RunDetail, error) {
+	out := &RunDetail{}
+	return out, c.get(ctx, at("runs", id), url.Values{"detail": {"true"}}, out)
 }
 
 // Cancel ends a run.

@@ -25,7 +25,6 @@ func (s *server) routeJobs(mux *http.ServeMux) {
 	mux.HandleFunc("POST /api/v1/jobs/{job}/resume", s.resumeJob)
 	mux.HandleFunc("POST /api/v1/jobs/{job}/trigger", s.triggerJob)
 	mux.HandleFunc("POST /api/v1/jobs/{job}/plan", s.planJob)
-	mux.HandleFunc("POST /api/v1/backfills", s.backfill)
 }
 
 // JobList is the answer to GET /api/v1/jobs.
@@ -196,9 +195,19 @@ type Resumed struct {
 	Say     string       `json:"message"`
 }
 
+// ResumeAsk is the body that resumes a job, or asks what that would make.
+type ResumeAsk struct {
+	DryRun bool `json:"dry_run,omitempty"`
+}
+
 func (s *server) resumeJob(w http.ResponseWriter, r *http.Request) {
+	var ask ResumeAsk
+	if err := body(r, &ask); err != nil {
+		s.fail(w, r, err)
+		return
+	}
 	name := r.PathValue("job")
-	c, err := s.Jobs.Resume(r.Context(), name)
+	c, err := s.Jobs.Resume(r.Context(), name, ask.DryRun)
 	say := c.String()
 	if c.Ticks > 0 && c.Policy == jobs.CatchupNone {
 		say = strconv.Itoa(c.Ticks) + " missed ticks make no runs of their own; the next run takes their offsets"
@@ -298,35 +307,4 @@ func (s *server) planJob(w http.ResponseWriter, r *http.Request) {
 		out.Plans = append(out.Plans, PlanOf{Set: set, Preview: p.Preview, Plan: p.Plan})
 	}
 	reply(w, http.StatusOK, out)
-}
-
-// Backfill is the body that carries ticks out again.
-type Backfill struct {
-	Job       string `json:"job"`
-	From      string `json:"from"`
-	To        string `json:"to"`
-	Only      string `json:"only,omitempty"` // missing | failed
-	AcceptGap string `json:"accept_gap,omitempty"`
-	DryRun    bool   `json:"dry_run,omitempty"`
-}
-
-func (s *server) backfill(w http.ResponseWriter, r *http.Request) {
-	var ask Backfill
-	if err := body(r, &ask); err != nil {
-		s.fail(w, r, err)
-		return
-	}
-	if ask.From == "" || ask.To == "" {
-		s.fail(w, r, &Error{Code: CodeInvalid, Message: "a backfill needs from and to"})
-		return
-	}
-	from, to, err := Trigger{From: ask.From, To: ask.To}.window()
-	if err != nil {
-		s.fail(w, r, err)
-		return
-	}
-	done, err := s.Jobs.Backfill(r.Context(), jobs.Backfill{
-		Job: ask.Job, From: from, To: to, Only: ask.Only, By: by(r), AcceptGap: ask.AcceptGap, DryRun: ask.DryRun,
-	})
-	s.answer(w, r, done, err)
 }

@@ -41,9 +41,32 @@ func (s *server) listRuns(w http.ResponseWriter, r *http.Request) {
 	reply(w, http.StatusOK, RunList{Runs: s.Jobs.Runs(f)})
 }
 
+// RunDetail is a run with what its data set's ledger says of it.
+type RunDetail struct {
+	*jobs.Run
+	Splits []loader.Split `json:"splits"`           // of its plan; empty when it has none
+	Commit *loader.Record `json:"commit,omitempty"` // with every file; nil when it has not committed
+}
+
+// getRun answers one run; with ?detail= the splits of its plan and its commit too.
 func (s *server) getRun(w http.ResponseWriter, r *http.Request) {
 	run, err := s.Jobs.Run(r.PathValue("run"))
-	s.answer(w, r, run, err)
+	if err != nil || !truth(r.URL.Query(), "detail") {
+		s.answer(w, r, run, err)
+		return
+	}
+	if s.Detail == nil {
+		s.fail(w, r, notAvailable("the detail of a run"))
+		return
+	}
+	spec, err := s.Jobs.Spec(run.Job)
+	if err != nil {
+		s.fail(w, r, err)
+		return
+	}
+	out := RunDetail{Run: run}
+	out.Splits, out.Commit, err = s.Detail(r.Context(), spec, run)
+	s.answer(w, r, out, err)
 }
 
 func (s *server) cancelRun(w http.ResponseWriter, r *http.Request) {

@@ -1,0 +1,109 @@
+package api
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+
+	"sawlog/jobs"
+)
+
+func (s *server) routeBackfills(mux *http.ServeMux) {
+	mux.HandleFunc("GET /api/v1/backfills", s.listBackfills)
+	mux.HandleFunc("POST /api/v1/backfills", s.backfill)
+	mux.HandleFunc("GET /api/v1/backfills/{backfill}", s.getBackfill)
+	for _, how := range []string{jobs.SteerPause, jobs.SteerResume, jobs.SteerCancel, jobs.SteerRetry} {
+		mux.HandleFunc("POST /api/v1/backfills/{backfill}/"+how, s.steerBackfill(how))
+	}
+}
+
+// Backfill is the body that makes a backfill.
+type Backfill struct {
+	Job       string `json:"job"`
+	From      string `json:"from"`
+	To        string `json:"to"`
+	Only      string `json:"only,omitempty"`  // missing | failed | all
+	Order     string `json:"order,omitempty"` // oldest | newest
+	AcceptGap string `json:"accept_gap,omitempty"`
+	DryRun    bool   `json:"dry_run,omitempty"`
+}
+
+func (s *server) backfill(w http.ResponseWriter, r *http.Request) {
+	var ask Backfill
+	if err := body(r, &ask); err != nil {
+		s.fail(w, r, err)
+		return
+	}
+	if ask.From == "" || ask.To == "" {
+		s.fail(w, r, &Error{Code: CodeInvalid, Message: "a backfill needs from and to"})
+		return
+	}
+	from, to, err := Trigger{From: ask.From, To: ask.To}.window()
+	if err != nil {
+		s.fail(w, r, err)
+		return
+	}
+	done, err := s.Jobs.Backfill(r.Context(), jobs.BackfillAsk{
+		Job: ask.Job, From: from, To: to, Only: ask.Only, Order: ask.Order, By: by(r), AcceptGap: ask.AcceptGap, DryRun: ask.DryRun,
+	})
+	s.answer(w, r, done, err)
+}
+
+// BackfillList is the answer to GET /api/v1/backfills.
+type BackfillList struct {
+	Backfills []*jobs.BackfillView `json:"backfills"`
+}
+
+// listBackfills lists backfills without their items, newest first; ?job= keeps
+// to one job.
+func (s *server) listBackfills(w http.ResponseWriter, r *http.Request) {
+	job := r.URL.Query().Get("job")
+	if job != "" {
+		if _, err := s.Jobs.Get(job); err != nil {
+			s.fail(w, r, err)
+			return
+		}
+	}
+	reply(w, http.StatusOK, BackfillList{Backfills: s.Jobs.Backfills(job)})
+}
+
+func (s *server) getBackfill(w http.ResponseWriter, r *http.Request) {
+	b, err := s.Jobs.GetBackfill(r.PathValue("backfill"))
+	s.answer(w, r, b, err)
+}
+
+func (s *server) steerBackfill(how string) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		b, err := s.Jobs.SteerBackfill(r.Context(), r.PathValue("backfill"), how, by(r))
+		s.answer(w, r, b, err)
+	}
+}
+
+// Backfill makes a backfill, or says what it would load.
+func (c *Client) Backfill(ctx context.Context, b Backfill) (*jobs.BackfillView, error) {
+	out := &jobs.BackfillView{}
+	return out, c.post(ctx, "/api/v1/backfills", b, out)
+}
+
+// Backfills lists backfills, newest first; an empty job means all jobs.
+func (c *Client) Backfills(ctx context.Context, job string) ([]*jobs.BackfillView, error) {
+	query := url.Values{}
+	if job != "" {
+		query.Set("job", job)
+	}
+	var out BackfillList
+	err := c.get(ctx, "/api/v1/backfills", query, &out)
+	return out.Backfills, err
+}
+
+// GetBackfill gets one backfill with its items.
+func (c *Client) GetBackfill(ctx context.Context, id string) (*jobs.BackfillView, error) {
+	out := &jobs.BackfillView{}
+	return out, c.get(ctx, at("backfills", id), nil, out)
+}
+
+// SteerBackfill pauses, resumes, cancels or retries a backfill.
+func (c *Client) SteerBackfill(ctx context.Context, id, how string) (*jobs.BackfillView, error) {
+	out := &jobs.BackfillView{}
+	return out, c.post(ctx, at("backfills", id, how), struct{}{}, out)
+}
