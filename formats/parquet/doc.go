@@ -33,7 +33,7 @@
 //	                 row groups  total_byte_size uncompressed, file_offset 0 in
 //	                             chunks, encodings and encoding_stats ascending,
 //	                             statistics: null_count, min_value, max_value
-//	                             (exact; none beyond 1,024 bytes; no NaN; zeros
+//	                             (exact; none beyond 1,024 bytes, nor with NaN; zeros
 //	                             as -0 and +0), no distinct_count
 //	                 metadata    by ascending key
 //	                 created_by  "sawlog version 1 (build parquet-profile-N)"

@@ -22,6 +22,7 @@ type leafStats struct {
 	floats        [2]float64
 	bytes         [2][]byte // copies
 	have          bool      // a bound was seen
+	nan           bool      // a NaN was seen
 }
 
 func (s *leafStats) reset() {
@@ -94,10 +95,12 @@ func (s *leafStats) int(lo, hi int64) {
 	s.ints[0], s.ints[1] = min(s.ints[0], lo), max(s.ints[1], hi)
 }
 
-// float leaves NaN out: it has no place in the order.
+// float notes a NaN: to some readers it is larger than all numbers, to others it
+// has no place in the order, so that no bounds are right for all.
 func (s *leafStats) float(f float64) {
 	switch {
 	case math.IsNaN(f):
+		s.nan = true
 	case !s.have:
 		s.floats, s.have = [2]float64{f, f}, true
 	case f < s.floats[0]:
@@ -144,7 +147,7 @@ func less(a, b []byte, signed bool) bool {
 func (s *leafStats) thrift(l *formats.Leaf) tValue {
 	out := tValue{kind: tStruct}
 	out.set(3, tInt(tI64, s.nulls))
-	if !s.have {
+	if !s.have || s.nan {
 		return out
 	}
 	lo, hi := s.plain(l, 0), s.plain(l, 1)

@@ -146,7 +146,8 @@ func TestBounds(t *testing.T) {
 		min, max []byte
 	}{
 		{"all NaN", formats.Leaf{Store: formats.StoreDouble, Type: &formats.Type{Kind: formats.Double}}, formats.Vector{Doubles: []float64{math.NaN()}}, nil, nil},
-		{"NaN first", formats.Leaf{Store: formats.StoreDouble, Type: &formats.Type{Kind: formats.Double}}, formats.Vector{Doubles: []float64{math.NaN(), 2, 1, math.NaN()}}, double(1), double(2)},
+		{"NaN first", formats.Leaf{Store: formats.StoreDouble, Type: &formats.Type{Kind: formats.Double}}, formats.Vector{Doubles: []float64{math.NaN(), 2, 1, math.NaN()}}, nil, nil},
+		{"NaN last", formats.Leaf{Store: formats.StoreDouble, Type: &formats.Type{Kind: formats.Double}}, formats.Vector{Doubles: []float64{2, 1, math.NaN()}}, nil, nil},
 		{"infinities", formats.Leaf{Store: formats.StoreDouble, Type: &formats.Type{Kind: formats.Double}}, formats.Vector{Doubles: []float64{math.Inf(1), math.Inf(-1)}}, double(math.Inf(-1)), double(math.Inf(1))},
 		{"zero", formats.Leaf{Store: formats.StoreDouble, Type: &formats.Type{Kind: formats.Double}}, formats.Vector{Doubles: []float64{0}}, double(math.Copysign(0, -1)), double(0)},
 		{"signed bytes", formats.Leaf{Store: formats.StoreFixed16, Type: &formats.Type{Kind: formats.Decimal}}, formats.Vector{Data: []byte{1, 0xff, 0x7f}, Ends: []uint32{1, 2, 3}}, []byte{0xff}, []byte{0x7f}},

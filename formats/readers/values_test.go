@@ -35,7 +35,8 @@ func formatsOf(r *random) []format {
 }
 
 // TestRandomRows writes random rows of random schemas in every format and
-// compares every value with what pyarrow, DuckDB and parquet-java read, and ours.
+// compares every value with what pyarrow, DuckDB, parquet-java and Python's own
+// reader of JSON find.
 func TestRandomRows(t *testing.T) {
 	var files []file
 	for seed := range *seeds {
@@ -72,8 +73,29 @@ func compareAll(t *testing.T, files []file) {
 	}
 	for reader, theirs := range map[string][]file{
 		"pyarrow": of(".parquet", ".arrow"), "duckdb": of(".parquet", ".arrow"), "parquet-java": of(".parquet"),
+		"lines-by-python": of(".jsonl"), "lines-by-duckdb": of(".jsonl"),
 	} {
 		t.Run(reader, func(t *testing.T) { compare(t, reader, theirs) })
+	}
+}
+
+// TestManyFrames compares files whose lines fill several frames of each codec,
+// which others have to read as one stream.
+func TestManyFrames(t *testing.T) {
+	s := based(&formats.Schema{Fields: []formats.Field{{Name: "s", Type: typed("string")}}})
+	var records []string
+	var rows [][]any
+	for i := range 700 {
+		text := strings.Repeat(fmt.Sprint(i, "-"), 1000)
+		records, rows = append(records, `{"s":"`+text+`"}`), append(rows, []any{number(0), number(i), text})
+	}
+	var files []file
+	for _, codec := range []string{"zstd", "gzip", "none"} {
+		f := format{suffix: codec + ".jsonl", jsonl: jsonl.Options{Codec: codec}}
+		files = append(files, file{codec, write(t, t.TempDir(), f, s, records, 300), s, rows})
+	}
+	for _, reader := range []string{"lines-by-python", "lines-by-duckdb"} {
+		t.Run(reader, func(t *testing.T) { compare(t, reader, files) })
 	}
 }
 

@@ -1,16 +1,20 @@
 """Reads a file with pyarrow or DuckDB.
 
-usage: read.py rows pyarrow|duckdb FILE…
+usage: read.py rows pyarrow|duckdb|lines-by-duckdb|lines-by-python FILE…
        read.py counts pyarrow|duckdb FILE PREDICATES
 
 rows prints of each file a line with the columns' types as a JSON string, a line for each row, an
 array of the columns' values in the form readers_test.go describes, and "end". counts prints a line for each line
 "column op literal" of PREDICATES (tabs between): how many rows match with everything that skips
-parts of the file, and without.
+parts of the file, and without. Beside a FILE of lines lies FILE.schema, the schema it was written
+with.
 """
 import base64
+import datetime
 import decimal
+import io
 import json
+import re
 import sys
 
 import pyarrow as pa
@@ -75,6 +79,8 @@ def by_duckdb():
 
 
 def table(reader, path):
+    if reader == "lines-by-duckdb":
+        return lines_by_duckdb(path)
     if path.endswith(".arrow"):
         whole = pa.ipc.open_file(path).read_all()
         whole.validate(full=True)
@@ -88,7 +94,87 @@ def table(reader, path):
     return whole
 
 
+def codec(path):
+    with open(path, "rb") as f:
+        magic = f.read(4)
+    return "zstd" if magic == b"\x28\xb5\x2f\xfd" else "gzip" if magic[:2] == b"\x1f\x8b" else None
+
+
+def fields(path):
+    return [(f["name"], f["type"]) for f in json.load(open(path + ".schema"))["fields"]]
+
+
+def sql(t):
+    """The type of DuckDB that takes the values of a type from JSON."""
+    if isinstance(t, dict):
+        if "list" in t:
+            return sql(t["list"]) + "[]"
+        if "map" in t:
+            return f"MAP(VARCHAR, {sql(t['map'])})"
+        return "STRUCT(" + ", ".join(f"{name(f['name'])} {sql(f['type'])}" for f in t["struct"]) + ")"
+    if t.startswith("decimal"):
+        return t
+    if t.startswith("timestamp"):
+        return "TIMESTAMPTZ" if not t.endswith("_local") else "TIMESTAMP_NS" if "_ns" in t else "TIMESTAMP"
+    return {
+        "bool": "BOOLEAN", "int32": "INTEGER", "int64": "BIGINT", "float": "FLOAT", "double": "DOUBLE", "string": "VARCHAR",
+        "bytes": "VARCHAR", "date": "DATE", "uuid": "UUID", "json": "JSON",
+    }[t]
+
+
+def lines_by_duckdb(path):
+    def text(s):
+        return "'" + s.replace("'", "''") + "'"
+
+    columns = ", ".join(f"{text(n)}: {text(sql(t))}" for n, t in fields(path))
+    return by_duckdb().execute(
+        f"select * from read_json('{path}', format = 'newline_delimited', compression = '{codec(path) or 'none'}', columns = {{{columns}}})"
+    ).to_arrow_table()
+
+
+def lines_by_python(path):
+    with pa.input_stream(path, compression=codec(path)) as f:
+        for line in io.TextIOWrapper(f, encoding="utf-8", newline="\n"):
+            row = json.loads(line, parse_int=whole_number, parse_float=decimal.Decimal)
+            assert list(row) == [n for n, _ in fields(path)], list(row)
+            print(json.dumps([value(t, row[n]) for n, t in fields(path)]))
+
+
+def whole_number(text):
+    return -0.0 if text == "-0" else int(text)
+
+
+def value(t, v):
+    """A value of a type in the form that readers_test.go describes."""
+    if v is None:
+        return None
+    if isinstance(t, dict):
+        if "list" in t:
+            return [value(t["list"], x) for x in v]
+        if "map" in t:
+            return [[k, value(t["map"], x)] for k, x in v.items()]
+        assert list(v) == [f["name"] for f in t["struct"]], list(v)
+        return {f["name"]: value(f["type"], v[f["name"]]) for f in t["struct"]}
+    if t in ("float", "double"):
+        return repr(float(v))
+    if t == "date":
+        return datetime.date.fromisoformat(v).toordinal() - datetime.date(1970, 1, 1).toordinal()
+    if t == "json":
+        return json.dumps(v, default=float)
+    if t.startswith("timestamp"):
+        day, h, m, s, fraction, zone = re.fullmatch(r"(\d{4}-\d\d-\d\d)T(\d\d):(\d\d):(\d\d)(?:\.(\d+))?(Z?)", v).groups()
+        assert (zone == "") == t.endswith("_local"), v
+        return str((value("date", day) * 86400 + int(h) * 3600 + int(m) * 60 + int(s)) * NANOS["s"] + int((fraction or "").ljust(9, "0")))
+    if t.startswith("decimal"):
+        return str(int(decimal.Decimal(v).scaleb(int(re.search(r"(\d+)\)", t).group(1)))))
+    return v
+
+
 def rows(reader, path):
+    if reader == "lines-by-python":
+        print(json.dumps(fields(path)))
+        lines_by_python(path)
+        return
     whole = table(reader, path)
     print(json.dumps("\n".join(f"{f.name} {f.type}" for f in whole.schema)))
     for batch in whole.to_batches(max_chunksize=4096):
@@ -101,13 +187,12 @@ def counts(reader, path, predicates):
     lines = [line.rstrip("\n").split("\t") for line in open(predicates)]
     if reader == "duckdb":
         db = by_duckdb()
-        for c, op, value in lines:
-            where = f"{name(c)} {op} {value}" if value != "null" else f"{name(c)} is {'not ' * (op != '=')}null"
-            query = f"select count(*) from read_parquet('{path}') where {where}"
-            db.execute("set disabled_optimizers = ''")
-            first = db.execute(query).fetchone()[0]
-            db.execute("set disabled_optimizers = 'filter_pushdown,statistics_propagation'")
-            print(first, db.execute(query).fetchone()[0])
+        wheres = [f"{name(c)} {op} {v}" if v != "null" else f"{name(c)} is {'not ' * (op != '=')}null" for c, op, v in lines]
+        skipping = [db.execute(f"select count(*) from read_parquet('{path}') where {where}").fetchone()[0] for where in wheres]
+        db.execute("set disabled_optimizers = 'filter_pushdown,statistics_propagation'")
+        every = ", ".join(f"count(*) filter (where {where})" for where in wheres)
+        for both in zip(skipping, db.execute(f"select {every} from read_parquet('{path}')").fetchone()):
+            print(*both)
         return
     import pyarrow.compute as pc
     import pyarrow.dataset as ds
@@ -124,7 +209,7 @@ def counts(reader, path, predicates):
             e = field.is_null() if op == "=" else field.is_valid()
         else:
             e = functions[op](field, literal(whole.schema.field(c).type, value))
-        print(data.to_table(filter=e).num_rows, whole.filter(e).num_rows)
+        print(data.count_rows(filter=e), whole.select([c]).filter(e).num_rows)
 
 
 def literal(t, value):
