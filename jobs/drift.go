@@ -2,7 +2,6 @@ package jobs
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -51,8 +50,7 @@ func (f *fold) drift(j *jobState) []Drift {
 		if m.LastAt.Before(j.At) {
 			continue
 		}
-		m.Hint = fmt.Sprintf("declare %s wider under schema: and apply the job; sawlog out rewrite %s --job FILE gives all files the type, then sawlog out requeue %s loads what is in quarantine",
-			m.Column, m.Dataset, m.Since)
+		m.Hint = m.WayOut(m.Dataset, m.Since)
 		out = append(out, *m)
 	}
 	slices.SortFunc(out, func(a, b Drift) int {

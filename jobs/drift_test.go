@@ -46,7 +46,7 @@ func TestJobDrift(t *testing.T) {
 		!got[1].SinceAt.Equal(noon.Add(time.Hour)) || !got[1].LastAt.Equal(noon.Add(3*time.Hour)) {
 		t.Fatalf("%+v", got)
 	}
-	for _, word := range []string{"n wider under schema:", "out rewrite pageviews-hourly", "out requeue run-1"} {
+	for _, word := range []string{"declare n as json under schema:", "out rewrite pageviews-hourly", "out requeue run-1"} {
 		if !strings.Contains(got[1].Hint, word) {
 			t.Errorf("the way out %q does not say %q", got[1].Hint, word)
 		}

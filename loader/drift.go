@@ -2,6 +2,7 @@ package loader
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -16,6 +17,36 @@ type Drift struct {
 	Type    string `json:"type"`   // of the column
 	Seen    string `json:"seen"`   // the kind of the values
 	Records int64  `json:"records"`
+}
+
+// Wider is the type that holds what the column has and what was seen, and that a
+// rewrite can give it; "" = there is none.
+func (d *Drift) Wider() string {
+	of, seen, one := strings.Cut(d.Seen, " ") // avro long
+	if !one {
+		of, seen = "", d.Seen
+	}
+	whole := d.Type == "int32" || d.Type == "int64"
+	switch {
+	case d.Type == "int32" && (seen == "int64" || seen == "long" || seen == "uint32"):
+		return "int64"
+	case (whole || d.Type == "float") && (seen == "double" || seen == "float"):
+		return "double"
+	case of == "protobuf", strings.HasPrefix(d.Type, "string"), strings.HasPrefix(d.Type, "bytes"), strings.ContainsAny(d.Type, "<"):
+		return ""
+	default:
+		return "json"
+	}
+}
+
+// WayOut says how the records get into the column after all.
+func (d *Drift) WayOut(dataset, run string) string {
+	wider := d.Wider()
+	if wider == "" {
+		return fmt.Sprintf("no wider type holds what column %s has and what was seen: repair what is sent, or load into another root", d.Column)
+	}
+	return fmt.Sprintf("declare %s as %s under schema: and apply the job; sawlog out rewrite %s --job FILE gives all files the type, then sawlog out requeue %s loads what is in quarantine",
+		d.Column, wider, dataset, run)
 }
 
 // Column is a column that a run brought to its data set.

@@ -1,9 +1,12 @@
 package loader
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
+	"os"
 	"path"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -251,6 +254,106 @@ func TestDrift(t *testing.T) {
 	if again := OutcomeOf(rec); fmt.Sprint(again.Drift) != want || len(again.NewColumns) != 2 {
 		t.Errorf("the ledger says %v, %v", again.Drift, again.NewColumns)
 	}
+}
+
+// TestDriftWayOut names a type that a rewrite can give and that takes what was
+// seen.
+func TestDriftWayOut(t *testing.T) {
+	for _, tt := range []struct{ typ, seen, want string }{
+		{"int32", "int64", "int64"},
+		{"int32", "avro long", "int64"},
+		{"int32", "protobuf uint32", "int64"},
+		{"int64", "double", "double"},
+		{"int64", "avro double", "double"},
+		{"float", "avro double", "double"},
+		{"int64", "string", "json"},
+		{"int64", "an integer beyond int64", "json"},
+		{"bool", "struct", "json"},
+		{"timestamp_ms", "avro string", "json"},
+		{"string", "list", ""},
+		{"list<int64>", "string", ""},
+		{"bool", "protobuf string", ""},
+	} {
+		d := Drift{Column: "c", Type: tt.typ, Seen: tt.seen}
+		if got := d.Wider(); got != tt.want {
+			t.Errorf("%s that met %s: %q, want %q", tt.typ, tt.seen, got, tt.want)
+		} else if got == "" {
+			continue
+		}
+		have, err := formats.ParseType(tt.typ)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if wider, err := formats.ParseType(tt.want); err != nil || !formats.Widens(have, wider) {
+			t.Errorf("%s is no wider type than %s: %v", tt.want, tt.typ, err)
+		}
+		if says := d.WayOut("views", "run-1"); !strings.Contains(says, "c as "+tt.want) || !strings.Contains(says, "out rewrite views") || !strings.Contains(says, "out requeue run-1") {
+			t.Errorf("%s", says)
+		}
+	}
+}
+
+// TestRealEvolution takes a data set through the versions of a real schema: fields
+// with defaults, then a renamed and two wider ones, then one that is incompatible.
+func TestRealEvolution(t *testing.T) {
+	dir := os.Getenv("SAWLOG_TEST_DATA")
+	if dir == "" {
+		dir = filepath.Join("..", "..", "shared", "data")
+	}
+	reg := registrytest.New()
+	defer reg.Close()
+	register := func(version string) {
+		t.Helper()
+		text, err := os.ReadFile(filepath.Join(dir, "schemas", "evolution", "page_view_"+version+".avsc"))
+		if err != nil && os.Getenv("SAWLOG_TEST_REQUIRE") != "all" {
+			t.Skipf("the real inputs (SAWLOG_TEST_DATA) are missing: %v", err)
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		reg.Register("views-value", "AVRO", string(text))
+	}
+	r := newRig(t, 1)
+	r.spec.Decode = formats.Options{
+		Value: "avro", Framing: formats.FramingConfluent, Registry: &formats.Registry{URLs: []string{reg.URL}}, Time: formats.TimeOptions{Field: []string{"ts"}},
+	}
+	uuid := "\x48" + "00000000-0000-0000-0000-000000000000"
+	value := func(id byte) string { // ts 1795942800000, user 3, path /a, score 0.5
+		return "\x00\x00\x00\x00" + string(rune(id)) + uuid + string(binary.AppendVarint(nil, dialectTime)) + "\x06\x04/a\x00\x00\x00\x3f"
+	}
+	put := func(v string) { r.src.log("views", 0).put(t, 1, record.None, bare([]byte(v))...) }
+	register("v1")
+	put(value(1))
+	r.load(PlanAsk{})
+	register("v2")
+	put(value(2) + "\x00\x02\x00\x00")
+	put(value(1))
+	if out := r.load(PlanAsk{}); out.Rows != 2 || fmt.Sprint(out.NewColumns) != "[{referrer string} {device string} {price decimal(18,4)} {tags map<string>}]" {
+		t.Errorf("%+v", out)
+	}
+	if got := strings.Join(r.hour("hr=09", "user_id"), "|"); got != "3|3|3" {
+		t.Errorf("rows %s", got)
+	}
+	register("v3")
+	_, _, err := r.d.Plan(t.Context(), &r.spec, PlanAsk{})
+	exits(t, err, ExitUsage, `"ts"`, "the schema has no such field")
+	r.spec.Decode.Time.Field = []string{"event_time"}
+	_, _, err = r.d.Plan(t.Context(), &r.spec, PlanAsk{})
+	exits(t, err, ExitConflict, "column user_id is int32 in the data set and int64 here")
+	if out := r.rewrite(RewriteAsk{Spec: &r.spec}); fmt.Sprint(out.NewColumns) != "[{event_time timestamp_ms} {day date}]" {
+		t.Errorf("%+v", out)
+	}
+	put(value(1))
+	if out := r.load(PlanAsk{}); out.Rows != 1 {
+		t.Errorf("%+v", out)
+	}
+	register("v4_incompatible")
+	_, _, err = r.d.Plan(t.Context(), &r.spec, PlanAsk{})
+	exits(t, err, ExitConflict, "column user_id is int64 in the data set and string here")
+	var e *Error
+	if !errors.As(err, &e) || strings.Contains(e.Hint, "rewrite") {
+		t.Errorf("a way out that is none: %q", e.Hint)
+	}
+	r.sound()
 }
 
 // TestDriftIsBounded lists the most frequent kinds, whatever is in the records.

@@ -206,7 +206,7 @@ func (pl *planner) schema() (*formats.Schema, error) {
 	}
 	if err != nil {
 		e := &Error{Code: ExitConflict, Msg: "the job's schema conflicts with the data set's", Err: err}
-		if c, ok := errors.AsType[*typeConflict](err); ok && formats.Widens(c.have, c.with) {
+		if c, ok := errors.AsType[*typeConflict](err); ok && formats.Widens(c.have, c.with) && c.with.Kind != formats.String { // whose values are text
 			return nil, e.hint("give all files the wider type first: sawlog out rewrite --root %s --job FILE; or declare column %s as %s under schema:, and values beyond it go to quarantine",
 				pl.d.Sink.Root(), c.column, c.have)
 		}

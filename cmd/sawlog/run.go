@@ -248,8 +248,7 @@ func (a *app) printOutcomes(list []*loader.Outcome) error {
 	}
 	for _, o := range list {
 		if len(o.Drift) > 0 {
-			a.print.Note("%s: records in quarantine do not fit their columns: declare %s wider under schema:, give all files that type (sawlog out rewrite --job FILE), then load the records again (sawlog out requeue %s)",
-				o.Run, o.Drift[0].Column, o.Run)
+			a.print.Note("%s: records in quarantine do not fit their columns: %s", o.Run, o.Drift[0].WayOut(o.Job, o.Run))
 		}
 	}
 	return a.print.Print(v, func() *output.Rows {
