@@ -43,6 +43,7 @@ type fetcher struct {
 	farUntil time.Time     // the replica nearby failed: no other is asked for before
 	size     int           // bytes to ask for; grows for a batch that does not fit
 	damaged  int           // fetches in a row that brought a damaged batch
+	routed   bool          // it knew a leader once; another time it asks
 	lookPast bool
 }
 
@@ -171,11 +172,16 @@ func (f *fetcher) fetch(ctx context.Context, at offsets.Offset) (chunk, error) {
 // route finds the leader of the partition and sees that the topic is still the
 // one that was planned.
 func (f *fetcher) route(ctx context.Context) error {
-	topics, _, err := metadata(ctx, f.c, []string{f.tp.Topic}, nil)
-	if err != nil {
-		return err
+	t, known := f.opts.Leaders.of(f.tp.Topic)
+	if !known || f.routed {
+		topics, _, err := metadata(ctx, f.c, []string{f.tp.Topic}, nil)
+		if err != nil {
+			return err
+		}
+		t = topics[0]
+		f.opts.Leaders.learn(t)
 	}
-	t := topics[0]
+	f.routed = true
 	if !f.id.IsZero() && !t.ID.IsZero() && t.ID != f.id {
 		return fmt.Errorf("%w: %s was made again: its id is %s, planned was %s", ErrUnknownTopic, f.tp.Topic, t.ID, f.id)
 	}

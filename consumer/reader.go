@@ -29,9 +29,10 @@ type Options struct {
 	MaxDecompressed int           // largest batch once decompressed; 0 = 256 MiB
 	Patience        time.Duration // how long to wait for a leader that answers; 0 = 60 s
 	Isolation       Isolation
-	AcceptGap       bool  // step over offsets that retention removed, and count them
-	Compact         bool  // the topic has or had cleanup.policy compact: holes are no error
-	Pace            *Pace // holds up fetches and counts their bytes; nil = neither
+	AcceptGap       bool     // step over offsets that retention removed, and count them
+	Compact         bool     // the topic has or had cleanup.policy compact: holes are no error
+	Pace            *Pace    // holds up fetches and counts their bytes; nil = neither
+	Leaders         *Leaders // what readers before this one learned; nil = nothing
 }
 
 func (o Options) withDefaults() Options {

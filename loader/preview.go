@@ -118,6 +118,7 @@ type looker struct {
 	plan    *Plan
 	buckets *bucketer
 	hours   map[int64]int64 // rows per bucket
+	leaders consumer.Leaders
 }
 
 // samples is how many places of each range an estimate looks at.
@@ -173,7 +174,7 @@ const smallFetch = 64 << 10
 func (l *looker) read(ctx context.Context, r SplitRange, fetch int, fn func(m *formats.Message) error) error {
 	t := &task{taskConfig: taskConfig{plan: l.plan}}
 	reader := consumer.NewReader(l.cluster, offsets.TopicPartition{Topic: r.Topic, Partition: r.Partition}, r.TopicID, r.Range,
-		consumer.Options{FetchBytes: fetch, Isolation: isolationOf(l.plan.Isolation), Compact: t.compact(r.TopicID)})
+		consumer.Options{FetchBytes: fetch, Isolation: isolationOf(l.plan.Isolation), Compact: t.compact(r.TopicID), Leaders: &l.leaders})
 	defer reader.Close()
 	t.msg.Topic, t.msg.Partition = r.Topic, r.Partition
 	for {

@@ -50,9 +50,10 @@ type task struct {
 	rows    int64
 	done    int64 // offsets passed
 	refused int64
-	drift   map[Drift]int64 // of refused records, by kind
-	told    time.Time       // of the last progress reported
-	phase   string          // of the last progress reported
+	leaders consumer.Leaders // of the partitions it reads one after the other
+	drift   map[Drift]int64  // of refused records, by kind
+	told    time.Time        // of the last progress reported
+	phase   string           // of the last progress reported
 }
 
 // taskConfig is what a task is given.
@@ -193,7 +194,7 @@ func (t *task) readRange(ctx context.Context, phase string, i int, fn func(rng i
 	r := consumer.NewReader(t.cluster, offsets.TopicPartition{Topic: in.Topic, Partition: in.Partition}, in.TopicID,
 		in.Range, consumer.Options{
 			FetchBytes: t.fetch, MaxBatchBytes: int(t.memory / 4), MaxDecompressed: int(t.memory / 3),
-			Isolation: isolationOf(t.plan.Isolation), Compact: t.compact(in.TopicID), Pace: t.pace,
+			Isolation: isolationOf(t.plan.Isolation), Compact: t.compact(in.TopicID), Pace: t.pace, Leaders: &t.leaders,
 		})
 	defer r.Close()
 	t.msg.Topic, t.msg.Partition = in.Topic, in.Partition

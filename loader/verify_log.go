@@ -85,6 +85,7 @@ type logCheck struct {
 	made      map[string]string // folder and plan → a file of them, visible or retired
 	odd       map[string]int64  // rows there are in files Verify complained of
 	whole     bool              // the whole data set is compared, not one run
+	leaders   consumer.Leaders
 }
 
 // splitKey names a split of a committed plan.

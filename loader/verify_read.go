@@ -126,7 +126,7 @@ func (r *splitReader) each(ctx context.Context, rng *SplitRange, fn func(m *form
 	compact := r.task.compact(rng.TopicID) || t.Compact
 	r.compact = r.compact || compact
 	rd := consumer.NewReader(r.check.cluster, offsets.TopicPartition{Topic: rng.Topic, Partition: rng.Partition}, rng.TopicID, rng.Range,
-		consumer.Options{FetchBytes: defaultFetch, Isolation: isolationOf(r.plan.Isolation), Compact: compact, AcceptGap: true})
+		consumer.Options{FetchBytes: defaultFetch, Isolation: isolationOf(r.plan.Isolation), Compact: compact, AcceptGap: true, Leaders: &r.check.leaders})
 	defer rd.Close()
 	m := &r.task.msg
 	m.Topic, m.Partition = rng.Topic, rng.Partition

@@ -16,6 +16,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"sawlog/loader"
+	"sawlog/loader/sink/hdfs/mini"
 )
 
 var firstHour = time.Date(2026, 10, 1, 0, 0, 0, 0, time.UTC)
@@ -69,6 +70,47 @@ func processes() int {
 	return 6
 }
 
+// copies are where the processes that carry one plan out write to: this machine's
+// disk and, in a soak, HDFS in turn.
+type copies struct {
+	n   *node
+	far *mini.Cluster // nil = none
+}
+
+func startCopies(t *testing.T, n *node) copies {
+	c := copies{n: n}
+	if os.Getenv("SAWLOG_SOAK_RUNS") != "" {
+		c.far = mini.Start(t, mini.Options{DataNodes: 2, Conf: []string{"dfs.replication=2"}})
+	}
+	return c
+}
+
+func (c copies) root(i int) string {
+	name := fmt.Sprintf("copy-%02d", i)
+	if c.far != nil && i%5 > 2 {
+		return c.far.URI("/copies/" + name)
+	}
+	return filepath.Join(c.n.dir, name)
+}
+
+// tree is what a process wrote.
+func (c copies) tree(root string) map[string]string {
+	if strings.HasPrefix(root, "hdfs:") {
+		root = mirror(c.n.t, root)
+	}
+	return treeOf(c.n.t, root)
+}
+
+// drop makes room.
+func (c copies) drop(root string) {
+	if strings.HasPrefix(root, "hdfs:") {
+		return
+	}
+	if err := os.RemoveAll(root); err != nil {
+		c.n.t.Fatal(err)
+	}
+}
+
 // TestSoakOnePlanSameBytes carries one plan out in fresh processes that differ
 // in all that must not show, on brokers that are stopped or killed in between:
 // one hash for each name.
@@ -109,8 +151,9 @@ func TestSoakOnePlanSameBytes(t *testing.T) {
 	fetches := []string{"64KiB", "300000", "1MiB", "8MiB"}
 	var want map[string]string
 	var revised string
+	to := startCopies(t, n)
 	for i := range processes() {
-		root := filepath.Join(n.dir, fmt.Sprintf("copy-%02d", i))
+		root := to.root(i)
 		parallelism := []int{1, 2, 7}[i%3]
 		memory := memories[i%len(memories)]
 		if m := i % len(memories); m < 3 || m == 6 {
@@ -124,8 +167,8 @@ func TestSoakOnePlanSameBytes(t *testing.T) {
 		}
 		c := n.spawn([]string{fmt.Sprintf("GOMAXPROCS=%d", 1+i%4)}, "run", "--plan", carried, "--root", root, "-o", "json",
 			"--parallelism", fmt.Sprint(parallelism), "--memory", memory, "--fetch-bytes", fetches[i%len(fetches)])
-		if code := c.wait(60 * time.Second); code != 0 {
-			t.Fatalf("run %d with %s: exit code %d: %s", i, memory, code, c.said.String())
+		if code := c.wait(2 * time.Minute); code != 0 {
+			t.Fatalf("run %d with %s to %s: exit code %d: %s", i, memory, root, code, c.said.String())
 		}
 		var o loader.Outcome
 		if err := json.Unmarshal(c.out.Bytes(), &o); err != nil {
@@ -134,7 +177,7 @@ func TestSoakOnePlanSameBytes(t *testing.T) {
 		if o.Rows+o.Quarantined != int64(total) || o.Quarantined < 200 {
 			t.Fatalf("run %d: %d rows, %d quarantined of %d records", i, o.Rows, o.Quarantined, total)
 		}
-		tree := treeOf(t, root)
+		tree := to.tree(root)
 		if i%2 == 0 {
 			n.stop()
 		} else {
@@ -152,9 +195,7 @@ func TestSoakOnePlanSameBytes(t *testing.T) {
 		if err := sameTree(want, tree); err != nil {
 			t.Fatalf("run %d with --parallelism %d --memory %s --fetch-bytes %s: %v", i, parallelism, memory, fetches[i%len(fetches)], err)
 		}
-		if err := os.RemoveAll(root); err != nil {
-			t.Fatal(err)
-		}
+		to.drop(root)
 	}
 	if len(want) < 2*hours {
 		t.Errorf("only %d files", len(want))
