@@ -6,6 +6,8 @@
 //	TestClusterPeers
 //	            the same for clusters of three, with a replica on each
 //	TestCalls   the system calls of one Produce and one Fetch request, by strace
+//	TestLoader  loads of a million lines beside those of DuckDB, or of Spark, in
+//	            CPU seconds of whole processes (make bench-loader)
 //	TestIsolation
 //	            what loads of old log add to the time until a record is at who
 //	            follows the log's end (make bench-isolation)
