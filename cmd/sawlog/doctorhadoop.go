@@ -11,6 +11,7 @@ import (
 	"sawlog/jobs"
 	"sawlog/loader"
 	"sawlog/loader/engine/hadoop"
+	"sawlog/loader/sink/hdfs"
 )
 
 func (a *app) doctorHadoop() *cobra.Command {
@@ -32,7 +33,11 @@ enough, 1 anything else.`,
 			if job.Run.Engine != jobs.EngineHadoop {
 				return output.Errorf(output.Usage, "job %s: run.engine is %s", job.Name, job.Run.Engine).WithHint("doctor hadoop looks at jobs with run: {engine: hadoop}")
 			}
-			list, code := clusterFindings(hadoop.Examine(cmd.Context(), hadoop.Settings(job.Run.Hadoop), job.Output.Access, job.Run.Memory))
+			negotiate, err := hdfs.Negotiate(job.Output.Root, job.Output.Access)
+			if err != nil {
+				return &output.Error{Code: storeCode(err), Err: err, Hint: "sawlog doctor hdfs " + args[0]}
+			}
+			list, code := clusterFindings(hadoop.Examine(cmd.Context(), hadoop.Settings(job.Run.Hadoop), job.Output.Access, negotiate, job.Run.Memory))
 			reach, failed := a.examineReach(cmd.Context(), job)
 			if code == output.OK {
 				code = failed

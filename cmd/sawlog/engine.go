@@ -14,6 +14,7 @@ import (
 	"sawlog/loader"
 	"sawlog/loader/engine/hadoop"
 	"sawlog/loader/engine/kubernetes"
+	"sawlog/loader/sink/hdfs"
 )
 
 // useEngine gives a driver the engine a job names, in place of the one that runs
@@ -29,7 +30,11 @@ func useEngine(ctx context.Context, d *loader.Driver, run *jobs.RunRule) error {
 	}
 	d.Spread = true
 	if run.Engine == jobs.EngineHadoop {
-		d.Engine = &hadoop.Engine{Sink: d.Sink, Logger: d.Logger, Settings: hadoop.Settings(run.Hadoop)}
+		negotiate, err := hdfs.Negotiate(d.Sink.Root(), d.Access)
+		if err != nil {
+			return &output.Error{Code: storeCode(err), Err: err}
+		}
+		d.Engine = &hadoop.Engine{Sink: d.Sink, Negotiate: negotiate, Logger: d.Logger, Settings: hadoop.Settings(run.Hadoop)}
 		return nil
 	}
 	k := run.Kubernetes

@@ -25,9 +25,9 @@ type Finding struct {
 // Examine looks at what a run with tasks of this memory (bytes) would need,
 // without submitting anything. What can't be asked after another thing failed is
 // left out.
-func Examine(ctx context.Context, s Settings, access sink.Access, memory int64) []Finding {
+func Examine(ctx context.Context, s Settings, access sink.Access, negotiate func(*http.Request) error, memory int64) []Finding {
 	found := []Finding{examineCommand(s), examineBinary(s)}
-	rm, err := newResourceManager(s.ResourceManagers, userOf(access))
+	rm, err := newResourceManager(s.ResourceManagers, userOf(access), negotiate)
 	if err != nil {
 		return append(found, Finding{Check: "ResourceManager", Err: err})
 	}

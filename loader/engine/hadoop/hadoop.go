@@ -24,6 +24,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/http"
 	"net/url"
 	"os"
 	"os/user"
@@ -49,9 +50,12 @@ type Settings struct {
 // Engine runs tasks on a YARN cluster.
 type Engine struct {
 	Settings
-	Sink   sink.Sink // the root, as this process reaches it
-	Logger *slog.Logger
-	Poll   time.Duration // between two looks; default 2 s
+	Sink sink.Sink // the root, as this process reaches it
+	// Negotiate puts a ticket into requests to the ResourceManager; nil without
+	// Kerberos.
+	Negotiate func(*http.Request) error
+	Logger    *slog.Logger
+	Poll      time.Duration // between two looks; default 2 s
 }
 
 // mostTasks of one application: its ApplicationMaster holds all in memory.
@@ -93,7 +97,7 @@ func (r *run) carryOut(ctx context.Context) error {
 		return err
 	}
 	r.tag = tagOf(list)
-	if r.rm, err = newResourceManager(r.ResourceManagers, userOf(r.work.Access)); err != nil {
+	if r.rm, err = newResourceManager(r.ResourceManagers, userOf(r.work.Access), r.Negotiate); err != nil {
 		return err
 	}
 	r.watch = loader.Watch{Sink: r.Sink, Logger: r.Logger, Poll: r.Poll}

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"net/http"
 	"net/url"
 	"slices"
@@ -24,6 +25,7 @@ type resourceManager struct {
 	urls   []*url.URL // the one that answered last comes first
 	user   string     // without Kerberos
 	client *http.Client
+	sign   func(*http.Request) error // puts a ticket into a request
 }
 
 const (
@@ -31,8 +33,17 @@ const (
 	mostBytes = 64 << 20 // of an answer
 )
 
-func newResourceManager(addrs []string, user string) (*resourceManager, error) {
-	m := &resourceManager{user: user, client: &http.Client{Timeout: askTime}}
+func newResourceManager(addrs []string, user string, negotiate func(*http.Request) error) (*resourceManager, error) {
+	m := &resourceManager{user: user, sign: negotiate}
+	if m.sign == nil {
+		m.sign = func(*http.Request) error { return nil }
+	}
+	m.client = &http.Client{Timeout: askTime, CheckRedirect: func(r *http.Request, via []*http.Request) error {
+		if len(via) > 3 {
+			return fmt.Errorf("%s sends on and on", via[0].URL)
+		}
+		return m.sign(r) // a ticket is for one host
+	}}
 	for _, addr := range addrs {
 		u, err := url.Parse(addr)
 		if err != nil || u.Host == "" {
@@ -77,9 +88,7 @@ func (m *resourceManager) ask(ctx context.Context, method, path string, query ur
 func (m *resourceManager) askOne(ctx context.Context, base *url.URL, method, path string, query url.Values, body, into any) error {
 	at := base.JoinPath("ws/v1/cluster", path)
 	values := url.Values{}
-	for key, value := range query {
-		values[key] = value
-	}
+	maps.Copy(values, query)
 	if m.user != "" {
 		values.Set("user.name", m.user) // who asks, where no Kerberos tells
 	}
@@ -103,6 +112,9 @@ func (m *resourceManager) askOne(ctx context.Context, base *url.URL, method, pat
 	}
 	unavailable := func(err error) error {
 		return &loader.Error{Code: loader.ExitUnavailable, Msg: "ResourceManager " + base.String(), Err: err}
+	}
+	if err := m.sign(req); err != nil {
+		return &loader.Error{Code: loader.ExitAuth, Msg: "ResourceManager " + base.String(), Err: err}
 	}
 	resp, err := m.client.Do(req)
 	if err != nil {
@@ -151,7 +163,7 @@ func refused(base string, code int, resp *http.Response, data []byte) error {
 	}
 	e := &loader.Error{Code: code, Msg: fmt.Sprintf("ResourceManager %s: %s %.300s", base, resp.Status, msg)}
 	if strings.HasPrefix(resp.Header.Get("WWW-Authenticate"), "Negotiate") {
-		e.Hint = "its web address wants SPNEGO, which isn't spoken here: name one that is open to this machine, such as a gateway"
+		e.Hint = "its web address wants Kerberos: set hadoop.security.authentication in $HADOOP_CONF_DIR and run kinit, or give output.hdfs a keytab and a principal"
 	}
 	return e
 }

@@ -32,7 +32,7 @@ func answering(t *testing.T, status int, text string) *resourceManager {
 		_, _ = io.WriteString(w, text)
 	}))
 	t.Cleanup(server.Close)
-	m, err := newResourceManager([]string{server.URL}, "etl")
+	m, err := newResourceManager([]string{server.URL}, "etl", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -134,7 +134,7 @@ func TestStandbyIsPassedOver(t *testing.T) {
 	}))
 	defer page.Close()
 	for _, addrs := range [][]string{{sends.URL}, {page.URL, active.URL}, {"http://127.0.0.1:1", active.URL}} {
-		m, err := newResourceManager(addrs, "")
+		m, err := newResourceManager(addrs, "", nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -154,7 +154,7 @@ func TestStandbyIsPassedOver(t *testing.T) {
 		}
 	}
 	for _, addrs := range [][]string{nil, {"rm1:8088"}, {"//"}} {
-		if _, err := newResourceManager(addrs, ""); loader.ExitCode(err) != loader.ExitUsage {
+		if _, err := newResourceManager(addrs, "", nil); loader.ExitCode(err) != loader.ExitUsage {
 			t.Errorf("%v: %v", addrs, err)
 		}
 	}
@@ -167,7 +167,7 @@ func TestExamine(t *testing.T) {
 	}))
 	defer server.Close()
 	s := Settings{ResourceManagers: []string{server.URL}, Command: []string{os.Args[0]}}
-	for _, f := range Examine(t.Context(), s, sink.Access{User: "etl"}, 512<<20) {
+	for _, f := range Examine(t.Context(), s, sink.Access{User: "etl"}, nil, 512<<20) {
 		if f.Err != nil || f.Detail == "" {
 			t.Errorf("%+v", f)
 		}
@@ -185,7 +185,7 @@ func TestExamine(t *testing.T) {
 		bad := s
 		c.change(&bad)
 		failed := 0
-		for _, f := range Examine(t.Context(), bad, sink.Access{}, c.memory) {
+		for _, f := range Examine(t.Context(), bad, sink.Access{}, nil, c.memory) {
 			if f.Err != nil {
 				if failed++; f.Check != c.check || loader.ExitCode(f.Err) != c.code || f.Advice == "" {
 					t.Errorf("%+v: want %s to fail with %d", f, c.check, c.code)
@@ -195,5 +195,42 @@ func TestExamine(t *testing.T) {
 		if failed != 1 {
 			t.Errorf("%s: %d findings failed", c.check, failed)
 		}
+	}
+}
+
+// A ticket is put into each request, also into one that is sent on, which goes to
+// another host.
+func TestNegotiate(t *testing.T) {
+	asked := map[string]string{}
+	active := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked["active"] = r.Header.Get("Authorization")
+		_, _ = io.WriteString(w, `{"apps":null}`)
+	}))
+	defer active.Close()
+	standby := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked["standby"] = r.Header.Get("Authorization")
+		http.Redirect(w, r, active.URL+r.URL.RequestURI(), http.StatusTemporaryRedirect)
+	}))
+	defer standby.Close()
+	m, err := newResourceManager([]string{standby.URL}, "", func(r *http.Request) error {
+		r.Header.Set("Authorization", "Negotiate for "+r.URL.Host)
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := m.tagged(t.Context(), "x"); err != nil {
+		t.Fatal(err)
+	}
+	for name, server := range map[string]*httptest.Server{"standby": standby, "active": active} {
+		if want := "Negotiate for " + strings.TrimPrefix(server.URL, "http://"); asked[name] != want {
+			t.Errorf("%s was asked with %q, want %q", name, asked[name], want)
+		}
+	}
+	if m, err = newResourceManager([]string{active.URL}, "", func(*http.Request) error { return os.ErrPermission }); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := m.tagged(t.Context(), "x"); loader.ExitCode(err) != loader.ExitAuth {
+		t.Errorf("without a ticket: %v", err)
 	}
 }

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"io/fs"
 	"net"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -14,6 +16,9 @@ import (
 	"time"
 
 	"github.com/colinmarc/hdfs/v2"
+	"github.com/jcmturner/gokrb5/v8/keytab"
+	krbservice "github.com/jcmturner/gokrb5/v8/service"
+	"github.com/jcmturner/gokrb5/v8/spnego"
 
 	"sawlog/loader/sink"
 	"sawlog/loader/sink/hdfs/mini"
@@ -60,6 +65,7 @@ func TestKerberos(t *testing.T) {
 			t.Errorf("the login: %+v", f)
 		}
 	})
+	t.Run("web servers", func(t *testing.T) { negotiates(t, c, access) })
 	t.Run("the wire is bare", func(t *testing.T) {
 		if heard := overheard(t, c, access); !heard.word(secretRow) || !heard.word(secretName) {
 			t.Error("what is sent as it is wasn't heard: the listener is deaf")
@@ -84,6 +90,41 @@ func outlives(t *testing.T, c *mini.Cluster, access sink.Access) {
 		}
 		c.Do("restart-nn")
 		time.Sleep(lifetime / 4) // as a run does between two files
+	}
+}
+
+// Requests to web servers carry a ticket where they are asked for one.
+func negotiates(t *testing.T, c *mini.Cluster, access sink.Access) {
+	negotiate, err := Negotiate(c.URI("/w"), access)
+	if err != nil {
+		t.Fatal(err)
+	}
+	keys, err := keytab.Load(filepath.Join(c.Kerberos, "hdfs.keytab"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := httptest.NewServer(spnego.SPNEGOKRB5Authenticate(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}), keys, krbservice.KeytabPrincipal("HTTP/localhost")))
+	defer server.Close()
+	for _, ticket := range []bool{false, true} {
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, strings.Replace(server.URL, "127.0.0.1", "localhost", 1), nil)
+		if err == nil && ticket {
+			err = negotiate(req)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp, err := http.DefaultClient.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = resp.Body.Close() // the status says it
+		if want := map[bool]int{false: http.StatusUnauthorized, true: http.StatusOK}[ticket]; resp.StatusCode != want {
+			t.Errorf("with a ticket: %t: %s, want %d", ticket, resp.Status, want)
+		}
+	}
+	t.Setenv("HADOOP_CONF_DIR", "")
+	if negotiate, err := Negotiate(c.URI("/w"), sink.Access{}); err != nil || negotiate != nil {
+		t.Errorf("without Kerberos there is nothing to negotiate: %v", err)
 	}
 }
 
