@@ -49,6 +49,7 @@ var rooms = map[string][]string{
 	"formats/parquet":               {"formats"},
 	"formats/arrow":                 {"formats"},
 	"formats/jsonl":                 {"formats"},
+	"formats/formatstest":           {"formats"}, // for tests
 	"formats/readers":               {}, // tests only
 	"loader":                        {"broker/vfs", "consumer", "formats", "formats/arrow", "formats/jsonl", "formats/parquet", "formats/registry", "loader/sink", "offsets"},
 	"loader/sink":                   {"broker/vfs"},

@@ -2,66 +2,27 @@ package arrow
 
 import (
 	"bytes"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
+	"io"
 	"math/rand/v2"
-	"runtime"
 	"strings"
 	"testing"
 
 	"sawlog/formats"
+	"sawlog/formats/formatstest"
 	"sawlog/formats/jsonl"
 )
 
-// columns decodes JSON values into columns declared as "name type".
-func columns(t *testing.T, declared []string, values ...string) *formats.Columns {
-	t.Helper()
-	s := &formats.Schema{}
-	for _, column := range declared {
-		name, text, _ := strings.Cut(column, " ")
-		typ, err := formats.ParseType(text)
-		if err != nil {
-			t.Fatal(err)
-		}
-		s.Fields = append(s.Fields, formats.Field{Name: name, Type: typ})
-	}
-	o := formats.Options{Value: "json", Time: formats.TimeOptions{Field: []string{"_timestamp"}, Zone: "UTC"}}
-	s, err := o.Base(s)
-	if err != nil {
-		t.Fatal(err)
-	}
-	d, err := formats.NewDecoder(s, o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	c := formats.NewColumns(s)
-	for i, v := range values {
-		if _, err := d.Append(c, &formats.Message{Partition: 1, Offset: int64(i), Timestamp: 1, Value: []byte(v)}); err != nil {
-			t.Fatalf("value %d: %v", i, err)
-		}
-	}
-	return c
+// opens starts files of a schema.
+func opens(s *formats.Schema, o Options) formatstest.Open {
+	return func(to io.Writer) (formatstest.Writer, error) { return NewWriter(to, s, o) }
 }
 
 // file is a file in memory, of rows that go to the writer batch by batch.
 func file(t *testing.T, o Options, batches ...*formats.Columns) []byte {
 	t.Helper()
-	var out bytes.Buffer
-	w, err := NewWriter(&out, batches[0].Schema(), o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, c := range batches {
-		if err := w.Write(c); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
-	return out.Bytes()
+	return formatstest.File(t, opens(batches[0].Schema(), o), batches...)
 }
 
 var every = []string{
@@ -84,7 +45,7 @@ func rows(t *testing.T) *formats.Columns {
 			`"st":{"a":true,"b":{"c":"%d"}},"ls":[{"a":%d,"t":[true,null]}]}`,
 			i%2 == 0, -i, i*1e12, i, float64(i)/7, i, i, i%100, i, i, i, i, i, i, i, i, i, i, i, i, i, i))
 	}
-	return columns(t, every, values...)
+	return formatstest.Columns(t, every, values...)
 }
 
 func pick(rnd *rand.Rand, from ...string) string { return from[rnd.IntN(len(from))] }
@@ -136,26 +97,9 @@ func TestRowsAsLines(t *testing.T) {
 // TestBytesStay holds the bytes of files: of each codec, however the writer came
 // to be, whatever memory held before and however many processors there are.
 func TestBytesStay(t *testing.T) {
+	c := rows(t)
 	for codec, want := range map[string]string{"zstd": "9491fda1b9ab0c60", "lz4": "34e52691fe2790ce", "none": "154598bfb73ee982"} {
-		c := rows(t)
-		o := Options{Codec: codec}
-		first := file(t, o, c, c)
-		var again bytes.Buffer
-		w, err := NewWriter(&bytes.Buffer{}, c.Schema(), o)
-		if err != nil {
-			t.Fatal(err)
-		}
-		was := runtime.GOMAXPROCS(1)
-		err = errors.Join(w.Write(c), w.Restart(&again), w.Write(c), w.Write(c), w.Close())
-		runtime.GOMAXPROCS(was)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if !bytes.Equal(first, again.Bytes()) {
-			t.Errorf("%s: another file of a writer has other bytes", codec)
-		}
-		sum := sha256.Sum256(first)
-		if got := hex.EncodeToString(sum[:8]); got != want {
+		if got := formatstest.Hash(t, opens(c.Schema(), Options{Codec: codec}), c, c); got != want {
 			t.Errorf("%s: %s, want %s", codec, got, want)
 		}
 	}
@@ -205,7 +149,7 @@ func TestDeepest(t *testing.T) {
 		ok    bool
 	}{{"list<", formats.MaxDepth, true}, {"struct<a:", formats.MaxDepth, true}, {"map<", maxMaps, true}, {"struct<a:map<", maxMaps + 1, false}} {
 		depth := strings.Repeat(tt.kind, tt.depth)
-		c := columns(t, []string{"deep " + depth + "int64" + strings.Repeat(">", strings.Count(depth, "<"))}, "{}")
+		c := formatstest.Columns(t, []string{"deep " + depth + "int64" + strings.Repeat(">", strings.Count(depth, "<"))}, "{}")
 		w, err := NewWriter(&bytes.Buffer{}, c.Schema(), Options{})
 		if !tt.ok {
 			if err == nil || !strings.Contains(err.Error(), `"deep"`) {
@@ -222,32 +166,11 @@ func TestDeepest(t *testing.T) {
 	}
 }
 
-// failing is a sink that fails after some bytes.
-type failing struct{ left int }
-
-var errFull = errors.New("disk full")
-
-func (f *failing) Write(b []byte) (int, error) {
-	if f.left -= len(b); f.left < 0 {
-		return 0, errFull
-	}
-	return len(b), nil
-}
-
 // TestErrors wants every error of the sink to stay, and options to be checked.
 func TestErrors(t *testing.T) {
 	c := rows(t)
-	size := len(file(t, Options{}, c))
-	for left := 0; left < size; left += size/20 + 1 {
-		w, err := NewWriter(&failing{left}, c.Schema(), Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := errors.Join(w.Write(c), w.Close()); !errors.Is(err, errFull) {
-			t.Errorf("a sink of %d bytes: %v", left, err)
-		}
-	}
-	if _, err := NewWriter(&bytes.Buffer{}, c.Schema(), Options{Codec: "snappy"}); err == nil {
+	formatstest.KeepsErrors(t, opens(c.Schema(), Options{}), c)
+	if _, err := NewWriter(io.Discard, c.Schema(), Options{Codec: "snappy"}); err == nil {
 		t.Error("snappy: no error")
 	}
 }

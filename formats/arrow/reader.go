@@ -23,7 +23,7 @@ type Reader struct {
 
 // Open reads the footer of a file of size bytes.
 func Open(r io.ReaderAt, size int64) (out *Reader, err error) {
-	defer recovered(&err)
+	defer formats.Recovered("arrow", &err)
 	file, err := ipc.NewFileReader(io.NewSectionReader(r, 0, size), ipc.WithAllocator(memory.NewGoAllocator()))
 	if err != nil {
 		return nil, fmt.Errorf("arrow: %w", err)
@@ -54,7 +54,7 @@ func Count(r io.ReaderAt, size int64) (rows int64, err error) {
 
 // batches calls fn for one batch after the other while it asks for more.
 func (r *Reader) batches(fn func(batch arrow.Record) (more bool, err error)) (err error) {
-	defer recovered(&err)
+	defer formats.Recovered("arrow", &err)
 	for i := range r.file.NumRecords() {
 		batch, err := r.file.RecordAt(i)
 		if err != nil {

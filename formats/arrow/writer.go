@@ -80,8 +80,8 @@ func maps(t *formats.Type) int {
 // of the one before. It makes the bytes NewWriter makes.
 func (w *Writer) Restart(to io.Writer) (err error) {
 	defer func() { w.err = err }()
-	defer recovered(&err)
-	w.sink, w.rows = &sink{to: to}, 0
+	defer formats.Recovered("arrow", &err)
+	w.sink, w.rows = &sink{formats.Output{To: to}}, 0
 	options := []ipc.Option{ipc.WithSchema(w.schema), ipc.WithAllocator(memory.NewGoAllocator()), ipc.WithCompressConcurrency(1)}
 	switch w.o.Codec {
 	case "zstd":
@@ -93,13 +93,6 @@ func (w *Writer) Restart(to io.Writer) (err error) {
 	return err
 }
 
-// recovered turns a panic of arrow into an error.
-func recovered(err *error) {
-	if r := recover(); r != nil {
-		*err = fmt.Errorf("arrow: %v", r)
-	}
-}
-
 // Write adds the rows of c as one record batch; c may be used again at once.
 func (w *Writer) Write(c *formats.Columns) error {
 	if w.err == nil {
@@ -109,7 +102,7 @@ func (w *Writer) Write(c *formats.Columns) error {
 }
 
 func (w *Writer) write(c *formats.Columns) (err error) {
-	defer recovered(&err)
+	defer formats.Recovered("arrow", &err)
 	if c.Rows() == 0 {
 		return nil
 	}
@@ -126,7 +119,7 @@ func (w *Writer) write(c *formats.Columns) (err error) {
 		columns[i] = array.MakeFromData(b.array(w.fields[i].Type, w.schema.Field(i).Type, p))
 	}
 	w.rows += int64(c.Rows())
-	return errors.Join(w.file.Write(array.NewRecord(w.schema, columns, int64(c.Rows()))), w.sink.err)
+	return errors.Join(w.file.Write(array.NewRecord(w.schema, columns, int64(c.Rows()))), w.sink.Err)
 }
 
 // Close ends the file, reads it back and gives the first error there was.
@@ -142,15 +135,15 @@ func (w *Writer) Close() error {
 }
 
 func (w *Writer) close() (err error) {
-	defer recovered(&err)
-	if err := errors.Join(w.file.Close(), w.sink.err); err != nil {
+	defer formats.Recovered("arrow", &err)
+	if err := errors.Join(w.file.Close(), w.sink.Err); err != nil {
 		return err
 	}
-	r, ok := w.sink.to.(io.ReaderAt)
+	r, ok := w.sink.To.(io.ReaderAt)
 	if !ok {
 		return nil
 	}
-	rows, err := Count(r, w.sink.n)
+	rows, err := Count(r, w.sink.Bytes)
 	if err != nil {
 		return fmt.Errorf("arrow: reading back: %w", err)
 	}
@@ -160,30 +153,12 @@ func (w *Writer) close() (err error) {
 	return nil
 }
 
-// sink passes bytes on, counts them and keeps the first error. The writer of
-// arrow seeks only to learn where it is.
-type sink struct {
-	to  io.Writer
-	n   int64
-	err error
-}
-
-func (s *sink) Write(b []byte) (int, error) {
-	if s.err != nil {
-		return 0, s.err
-	}
-	n, err := s.to.Write(b)
-	if err == nil && n < len(b) {
-		err = io.ErrShortWrite
-	}
-	s.n += int64(n)
-	s.err = err
-	return n, err
-}
+// sink is the output of a file. The writer of arrow seeks only to learn where it is.
+type sink struct{ formats.Output }
 
 func (s *sink) Seek(offset int64, whence int) (int64, error) {
 	if offset != 0 || whence != io.SeekCurrent {
 		return 0, errors.New("arrow: a file is written from its start to its end")
 	}
-	return s.n, nil
+	return s.Bytes, nil
 }

@@ -2,64 +2,25 @@ package jsonl
 
 import (
 	"bytes"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
-	"errors"
 	"fmt"
+	"io"
 	"strings"
 	"testing"
 
 	"sawlog/formats"
+	"sawlog/formats/formatstest"
 )
 
-// columns decodes JSON values into columns declared as "name type".
-func columns(t *testing.T, declared []string, values ...string) *formats.Columns {
-	t.Helper()
-	s := &formats.Schema{}
-	for _, column := range declared {
-		name, text, _ := strings.Cut(column, " ")
-		typ, err := formats.ParseType(text)
-		if err != nil {
-			t.Fatal(err)
-		}
-		s.Fields = append(s.Fields, formats.Field{Name: name, Type: typ})
-	}
-	o := formats.Options{Value: "json", Time: formats.TimeOptions{Field: []string{"_timestamp"}, Zone: "UTC"}}
-	s, err := o.Base(s)
-	if err != nil {
-		t.Fatal(err)
-	}
-	d, err := formats.NewDecoder(s, o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	c := formats.NewColumns(s)
-	for i, v := range values {
-		if _, err := d.Append(c, &formats.Message{Partition: 1, Offset: int64(i), Timestamp: 1, Value: []byte(v)}); err != nil {
-			t.Fatalf("value %d: %v", i, err)
-		}
-	}
-	return c
+// opens starts files of a schema.
+func opens(s *formats.Schema, o Options) formatstest.Open {
+	return func(to io.Writer) (formatstest.Writer, error) { return NewWriter(to, s, o) }
 }
 
 // file is a file in memory.
 func file(t *testing.T, o Options, batches ...*formats.Columns) []byte {
 	t.Helper()
-	var out bytes.Buffer
-	w, err := NewWriter(&out, batches[0].Schema(), o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, c := range batches {
-		if err := w.Write(c); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
-	return out.Bytes()
+	return formatstest.File(t, opens(batches[0].Schema(), o), batches...)
 }
 
 var every = []string{
@@ -70,7 +31,7 @@ var every = []string{
 
 // TestLines holds how each type looks, nulls and empty values included.
 func TestLines(t *testing.T) {
-	c := columns(t, every,
+	c := formatstest.Columns(t, every,
 		`{"b":true,"i":-5,"l":9007199254740993,"f":0.5,"d":-0.0,"s":"é\"\\\u0000\u007f\u2028\n","y":"ab","day":"1969-12-31",`+
 			`"u":"00112233-4455-6677-8899-AABBCCDDEEFF","j":{"a": [1,`+"\n"+`2.50]},"ms":-1,"us":1577833200123456,"ns":"2020-01-01T00:00:00.123456789Z","lo":0,`+
 			`"d9":-0.01,"d18":"123456789012345.678","d38":-99999999999999999999999999999999999999,"d1":0.5,"li":[1,null,2],"m":{"k\n":["x",null],"e":[],"n":null},"st":{"a":1,"b":{"c":"x"}}}`,
@@ -87,18 +48,18 @@ func TestLines(t *testing.T) {
 }
 
 // batch is rows that differ, enough for several frames.
-func batch(t *testing.T) *formats.Columns {
+func batch(t *testing.T, rows int) *formats.Columns {
 	var values []string
-	for i := range 9000 {
+	for i := range rows {
 		values = append(values, fmt.Sprintf(`{"s":"row %d %s","l":%d}`, i, strings.Repeat("long ", 60), i*7919))
 	}
-	return columns(t, []string{"s string", "l int64"}, values...)
+	return formatstest.Columns(t, []string{"s string", "l int64"}, values...)
 }
 
 // TestBytesStay holds the bytes of files: of each codec, however the writer
 // came to be.
 func TestBytesStay(t *testing.T) {
-	c := batch(t)
+	c := batch(t, 9000)
 	for _, tt := range []struct {
 		o    Options
 		want string
@@ -108,20 +69,7 @@ func TestBytesStay(t *testing.T) {
 		{Options{Codec: "gzip"}, "5922c172a63a671d"},
 		{Options{Codec: "none"}, "c93a29585f3ba0bd"},
 	} {
-		var again bytes.Buffer
-		w, err := NewWriter(&bytes.Buffer{}, c.Schema(), tt.o)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := errors.Join(w.Write(c), w.Restart(&again), w.Write(c), w.Close()); err != nil {
-			t.Fatal(err)
-		}
-		first := file(t, tt.o, c)
-		if !bytes.Equal(first, again.Bytes()) {
-			t.Errorf("%+v: another file of a writer has other bytes", tt.o)
-		}
-		sum := sha256.Sum256(first)
-		if got := hex.EncodeToString(sum[:8]); got != tt.want {
+		if got := formatstest.Hash(t, opens(c.Schema(), tt.o), c); got != tt.want {
 			t.Errorf("%+v: %s, want %s", tt.o, got, tt.want)
 		}
 	}
@@ -129,7 +77,7 @@ func TestBytesStay(t *testing.T) {
 
 // TestRead reads parts of a file of several frames, and what was cut off.
 func TestRead(t *testing.T) {
-	c := batch(t)
+	c := batch(t, 9000)
 	for _, codec := range []string{"zstd", "gzip", "none"} {
 		data := file(t, Options{Codec: codec}, c, c)
 		r, err := Open(bytes.NewReader(data), int64(len(data)))
@@ -196,35 +144,14 @@ func TestMembers(t *testing.T) {
 	}
 }
 
-// failing is a sink that fails after some writes.
-type failing struct{ left int }
-
-var errFull = errors.New("disk full")
-
-func (f *failing) Write(b []byte) (int, error) {
-	if f.left--; f.left < 0 {
-		return 0, errFull
-	}
-	return len(b), nil
-}
-
 // TestErrors wants every error of the sink to stay, and options to be checked.
 func TestErrors(t *testing.T) {
-	c := batch(t)
-	for left := range 2 {
-		w, err := NewWriter(&failing{left}, c.Schema(), Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := w.Write(c); !errors.Is(err, errFull) {
-			t.Errorf("after %d writes: %v", left, err)
-		}
-		if err := w.Close(); !errors.Is(err, errFull) {
-			t.Errorf("Close after %d writes: %v", left, err)
-		}
+	c := batch(t, 4000)
+	for _, codec := range []string{"zstd", "none"} {
+		formatstest.KeepsErrors(t, opens(c.Schema(), Options{Codec: codec}), c)
 	}
 	for _, o := range []Options{{Codec: "snappy"}, {Level: 23}, {Codec: "gzip", Level: 10}} {
-		if _, err := NewWriter(&bytes.Buffer{}, c.Schema(), o); err == nil {
+		if _, err := NewWriter(io.Discard, c.Schema(), o); err == nil {
 			t.Errorf("%+v: no error", o)
 		}
 	}

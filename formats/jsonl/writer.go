@@ -23,14 +23,13 @@ const frameBytes = 1 << 20
 
 // Writer writes one file. Errors are sticky.
 type Writer struct {
-	to      io.Writer
+	to      formats.Output
 	leaves  []formats.Leaf
 	columns []*node
 	cursors []cursor
 	pack    func(lines []byte) ([]byte, error)
 	lines   []byte
 	rows    int64
-	size    int64
 	err     error
 }
 
@@ -48,7 +47,7 @@ func NewWriter(w io.Writer, s *formats.Schema, o Options) (*Writer, error) {
 		return nil, err
 	}
 	leaves := s.Leaves()
-	return &Writer{to: w, leaves: leaves, columns: tree(s), cursors: make([]cursor, len(leaves)), pack: pack}, nil
+	return &Writer{to: formats.Output{To: w}, leaves: leaves, columns: tree(s), cursors: make([]cursor, len(leaves)), pack: pack}, nil
 }
 
 // packer compresses one frame after the other; a frame is valid until the next.
@@ -97,7 +96,7 @@ func packer(o Options) (func([]byte) ([]byte, error), error) {
 // Restart begins another file of the same schema and options, whatever became
 // of the one before. It keeps the memory and makes the bytes NewWriter makes.
 func (w *Writer) Restart(to io.Writer) error {
-	w.to, w.lines, w.rows, w.size, w.err = to, w.lines[:0], 0, 0, nil
+	w.to, w.lines, w.rows, w.err = formats.Output{To: to}, w.lines[:0], 0, nil
 	return nil
 }
 
@@ -138,11 +137,7 @@ func (w *Writer) frame() error {
 	if err != nil {
 		return fmt.Errorf("jsonl: %w", err)
 	}
-	n, err := w.to.Write(packed)
-	w.size += int64(n)
-	if err == nil && n < len(packed) {
-		err = io.ErrShortWrite
-	}
+	_, err = w.to.Write(packed)
 	if cap(w.lines) > 4*frameBytes { // a huge row: its room is not kept
 		w.lines = nil
 	}
@@ -155,8 +150,8 @@ func (w *Writer) Close() error {
 	if w.err != nil {
 		return w.err
 	}
-	if r, ok := w.to.(io.ReaderAt); ok {
-		rows, err := Count(r, w.size)
+	if r, ok := w.to.To.(io.ReaderAt); ok {
+		rows, err := Count(r, w.to.Bytes)
 		if err == nil && rows != w.rows {
 			err = fmt.Errorf("jsonl: read back %d rows, wrote %d", rows, w.rows)
 		}

@@ -56,11 +56,11 @@ func newArrowFile(sink *stickySink, s *formats.Schema, leaves []formats.Leaf, o 
 // newFile starts arrow's writer, which panics when its first write fails.
 func newFile(sink *stickySink, root *schema.GroupNode, props *parquet.WriterProperties) (w *file.Writer, err error) {
 	defer func() {
-		if err = errors.Join(sink.err, err); err != nil {
+		if err = errors.Join(sink.Err, err); err != nil {
 			err = fmt.Errorf("parquet: starting the file: %w", err)
 		}
 	}()
-	defer recovered(&err)
+	defer formats.Recovered("parquet", &err)
 	return file.NewParquetWriter(sink, root, file.WithWriterProps(props)), nil
 }
 
@@ -94,9 +94,9 @@ func (a *arrowFile) end(rows int64) error {
 }
 
 func (a *arrowFile) footer(metadata map[string]string) ([]byte, error) {
-	end := a.sink.n
+	end := a.sink.Bytes
 	a.sink.held = new(bytes.Buffer)
-	if err := errors.Join(a.file.Close(), a.sink.err); err != nil {
+	if err := errors.Join(a.file.Close(), a.sink.Err); err != nil {
 		return nil, err
 	}
 	raw, err := cutTail(a.sink.held.Bytes())

@@ -148,12 +148,12 @@ func (f *ownFile) end(rows int64) error {
 	e := &f.groups
 	e.entry()
 	e.list(groupColumnsID, tStruct, len(f.columns))
-	start := f.sink.n
+	start := f.sink.Bytes
 	var unpacked int64
 	for i := range f.columns {
 		c := &f.columns[i]
 		dict := c.end()
-		at := f.sink.n
+		at := f.sink.Bytes
 		if len(dict) > 0 {
 			if _, err := f.sink.Write(dict); err != nil {
 				return err
@@ -168,7 +168,7 @@ func (f *ownFile) end(rows int64) error {
 	e.int(groupBytesID, tI64, unpacked)
 	e.int(groupRowsID, tI64, rows)
 	e.int(groupOffsetID, tI64, start)
-	e.int(groupCompressedID, tI64, f.sink.n-start)
+	e.int(groupCompressedID, tI64, f.sink.Bytes-start)
 	e.int(groupOrdinalID, tI16, int64(f.count))
 	e.close()
 	f.count++
@@ -203,7 +203,7 @@ func (f *ownFile) chunk(c *column, at, dict int64) {
 	e.int(columnCodecID, tI32, int64(f.codecID))
 	e.int(columnValuesID, tI64, c.total)
 	e.int(columnUncompressedID, tI64, c.unpacked)
-	e.int(columnCompressedID, tI64, f.sink.n-at)
+	e.int(columnCompressedID, tI64, f.sink.Bytes-at)
 	e.int(columnDataPageID, tI64, at+dict)
 	if dict > 0 {
 		e.int(columnDictPageID, tI64, at)

@@ -6,6 +6,8 @@ import (
 	"io"
 	"slices"
 	"strings"
+
+	"sawlog/formats"
 )
 
 // Reader reads a file. It shares no code with the writer's encoders and is
@@ -30,7 +32,7 @@ const maxFooter = 256 << 20
 
 // Open reads the footer of a file of size bytes.
 func Open(r io.ReaderAt, size int64) (out *Reader, err error) {
-	defer recovered(&err)
+	defer formats.Recovered("parquet", &err)
 	footer, end, err := readFooter(r, size)
 	if err != nil {
 		return nil, fmt.Errorf("parquet: %w", err)
@@ -158,7 +160,7 @@ func (r *Reader) Columns() []string {
 // the chosen top-level columns (nil = all) as JSON texts, null included. The
 // row's slices are valid during the call only.
 func (r *Reader) Read(columns []string, from, n int64, fn func(row [][]byte) error) (err error) {
-	defer recovered(&err)
+	defer formats.Recovered("parquet", &err)
 	chosen := r.columns
 	if columns != nil {
 		chosen = nil

@@ -112,7 +112,7 @@ func (r *Scan) absent(t *formats.Type, above *node) {
 // Next appends the next row to columns of the schema; io.EOF after the last.
 // After an error the columns hold part of a row.
 func (r *Scan) Next(c *formats.Columns) (err error) {
-	defer recovered(&err)
+	defer formats.Recovered("parquet", &err)
 	if err := r.open(); err != nil {
 		return err
 	}
@@ -182,7 +182,7 @@ func (r *Scan) put(c *formats.Columns, to int) error {
 // list or map, in PLAIN encoding; nil where it is null, io.EOF after the last
 // row.
 func (r *Scan) Head(column string) (value []byte, err error) {
-	defer recovered(&err)
+	defer formats.Recovered("parquet", &err)
 	if err := r.open(); err != nil {
 		return nil, err
 	}

@@ -2,30 +2,19 @@ package parquet
 
 import (
 	"bytes"
-	"io"
+
+	"sawlog/formats"
 )
 
-// stickySink passes bytes on, counts them and keeps the first error for ever:
-// arrow v15 drops errors of its sink. Once held is set, bytes go there instead.
+// stickySink is the output of a file. Once held is set, bytes go there instead.
 type stickySink struct {
-	w    io.Writer
-	n    int64
-	err  error
+	formats.Output
 	held *bytes.Buffer
 }
 
 func (s *stickySink) Write(b []byte) (int, error) {
-	if s.err != nil {
-		return 0, s.err
-	}
-	if s.held != nil {
+	if s.held != nil && s.Err == nil {
 		return s.held.Write(b)
 	}
-	n, err := s.w.Write(b)
-	if err == nil && n < len(b) {
-		err = io.ErrShortWrite
-	}
-	s.n += int64(n)
-	s.err = err
-	return n, err
+	return s.Output.Write(b)
 }

@@ -73,7 +73,7 @@ var errClosed = errors.New("parquet writer is closed")
 // NewWriter starts a file on w, which is not closed by the Writer. If w is an
 // io.ReaderAt too, Close reads the footer back from it.
 func NewWriter(w io.Writer, s *formats.Schema, o Options) (out *Writer, err error) {
-	defer recovered(&err)
+	defer formats.Recovered("parquet", &err)
 	if err := s.Validate(); err != nil {
 		return nil, err
 	}
@@ -96,7 +96,7 @@ func NewWriter(w io.Writer, s *formats.Schema, o Options) (out *Writer, err erro
 
 // start begins a file.
 func (w *Writer) start(to io.Writer) (err error) {
-	w.sink = &stickySink{w: to}
+	w.sink = &stickySink{Output: formats.Output{To: to}}
 	switch w.o.Profile {
 	case 1:
 		w.enc, err = newArrowFile(w.sink, w.schema, w.leaves, &w.o, w.codec, w.level)
@@ -119,7 +119,7 @@ func (w *Writer) start(to io.Writer) (err error) {
 // of the one before. It keeps the memory and makes the bytes NewWriter makes.
 func (w *Writer) Restart(to io.Writer) (err error) {
 	defer func() { w.err = err }()
-	defer recovered(&err)
+	defer formats.Recovered("parquet", &err)
 	w.open, w.groups, w.rows, w.bytes = false, w.groups[:0], 0, 0
 	return w.start(to)
 }
@@ -159,13 +159,6 @@ func codecOf(name string, level int) (compress.Compression, int, error) {
 	return 0, 0, fmt.Errorf("codec %q is none of zstd, snappy, gzip, none", name)
 }
 
-// recovered turns a panic of arrow into an error.
-func recovered(err *error) {
-	if r := recover(); r != nil {
-		*err = fmt.Errorf("parquet: %v", r)
-	}
-}
-
 // Write adds the rows of c as one batch; c may be used again at once. The row
 // group ends after the batch that fills it.
 func (w *Writer) Write(c *formats.Columns) error {
@@ -176,7 +169,7 @@ func (w *Writer) Write(c *formats.Columns) error {
 }
 
 func (w *Writer) write(c *formats.Columns) (err error) {
-	defer recovered(&err)
+	defer formats.Recovered("parquet", &err)
 	if c.Rows() == 0 {
 		return nil
 	}
@@ -202,16 +195,16 @@ func (w *Writer) write(c *formats.Columns) (err error) {
 	if w.rows >= int64(w.o.RowGroupRows) || w.bytes >= w.o.RowGroupBytes {
 		return w.endGroup()
 	}
-	return w.sink.err
+	return w.sink.Err
 }
 
 // endGroup closes the open row group.
 func (w *Writer) endGroup() error {
 	if !w.open {
-		return w.sink.err
+		return w.sink.Err
 	}
 	w.open = false
-	if err := errors.Join(w.enc.end(w.rows), w.sink.err); err != nil {
+	if err := errors.Join(w.enc.end(w.rows), w.sink.Err); err != nil {
 		return err
 	}
 	w.groups = append(w.groups, w.rows)
@@ -232,7 +225,7 @@ func (w *Writer) Close() error {
 }
 
 func (w *Writer) close() (err error) {
-	defer recovered(&err)
+	defer formats.Recovered("parquet", &err)
 	if err := w.endGroup(); err != nil {
 		return err
 	}
@@ -245,7 +238,7 @@ func (w *Writer) close() (err error) {
 	if _, err := w.sink.Write(footer); err != nil {
 		return err
 	}
-	if r, ok := w.sink.w.(io.ReaderAt); ok {
+	if r, ok := w.sink.To.(io.ReaderAt); ok {
 		return w.readBack(r)
 	}
 	return nil
@@ -253,7 +246,7 @@ func (w *Writer) close() (err error) {
 
 // readBack opens the file that was written and compares its row groups.
 func (w *Writer) readBack(r io.ReaderAt) error {
-	got, err := Open(r, w.sink.n)
+	got, err := Open(r, w.sink.Bytes)
 	if err != nil {
 		return fmt.Errorf("parquet: reading back: %w", err)
 	}
