@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"path"
 	"strings"
 	"time"
@@ -38,7 +37,7 @@ func (d *Driver) rewrite(ctx context.Context, ask RemakeAsk) ([]*Result, error) 
 	return results, nil
 }
 
-func (d *Driver) rewriteSplit(ctx context.Context, ask RemakeAsk, n int) (_ *Result, err error) {
+func (d *Driver) rewriteSplit(ctx context.Context, ask RemakeAsk, n int) (*Result, error) {
 	s := &ask.Plan.Splits[n]
 	t := &task{
 		taskConfig: taskConfig{sink: d.Sink, logger: d.Logger, plan: ask.Plan, planID: ask.PlanID, index: n, attempt: NewAttempt()},
@@ -48,14 +47,6 @@ func (d *Driver) rewriteSplit(ctx context.Context, ask RemakeAsk, n int) (_ *Res
 	if err := d.Sink.Mkdir(t.dir); err != nil {
 		return nil, sinkError("attempt folder", err)
 	}
-	if t.spool, err = os.MkdirTemp("", "sawlog-rewrite-*"); err != nil {
-		return nil, fmt.Errorf("spool: %w", err)
-	}
-	defer func() {
-		if rm := os.RemoveAll(t.spool); err == nil && rm != nil {
-			err = fmt.Errorf("spool: %w", rm)
-		}
-	}()
 	m := &merge{t: t, number: ask.Number}
 	defer m.close()
 	file, err := m.run(ctx)

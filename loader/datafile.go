@@ -9,6 +9,7 @@ import (
 	"os"
 
 	"sawlog/formats"
+	"sawlog/loader/sink"
 )
 
 // quarantineKey stands for the bucket key of a quarantine file.
@@ -16,7 +17,7 @@ const quarantineKey = math.MinInt64
 
 // dataFile is one file on its way: rows gather in columns, go to the writer in
 // batches counted from the file's first row, and the writer's bytes go to a
-// local file, which is staged once it is whole. Small files have no writer and
+// scratch file, which is staged once it is whole. Small files have no writer and
 // no local file before they end.
 type dataFile struct {
 	t      *task
@@ -110,7 +111,7 @@ func (f *dataFile) write(size int64) error {
 	}
 	f.digest.Add(f.cols)
 	if err := f.writer.Write(f.cols); err != nil {
-		return fmt.Errorf("%s: %w", f.local.Name(), err)
+		return fmt.Errorf("spool: %w", err)
 	}
 	n := f.cols.Rows()
 	f.rows += int64(n)
@@ -129,7 +130,7 @@ func (f *dataFile) write(size int64) error {
 }
 
 func (f *dataFile) open() error {
-	local, err := os.CreateTemp(f.t.spool, "file-*")
+	local, err := sink.Scratch(f.t.spool)
 	if err != nil {
 		return fmt.Errorf("spool: %w", err)
 	}
@@ -137,7 +138,7 @@ func (f *dataFile) open() error {
 	f.digest = formats.NewDigest(f.schema) // kilobytes a leaf: not for files that only gather rows
 	writer, err := f.newWriter(local)
 	if err != nil {
-		return fmt.Errorf("%s: %w", local.Name(), err)
+		return fmt.Errorf("spool: %w", err)
 	}
 	f.writer = writer
 	f.settle()
@@ -155,18 +156,15 @@ func (f *dataFile) finish() (File, error) {
 		}
 	}
 	if err := f.writer.Close(); err != nil {
-		return File{}, fmt.Errorf("%s: %w", f.local.Name(), err)
+		return File{}, fmt.Errorf("spool: %w", err)
 	}
 	f.writer = nil
 	hash, size, err := hashFile(f.local)
 	if err != nil {
 		return File{}, err
 	}
-	if err := f.local.Close(); err != nil {
-		return File{}, fmt.Errorf("spool: %w", err)
-	}
 	made := f.made(File{Bytes: size, SHA256: hash, Digest: f.digest.Sum(), Rows: f.rows})
-	if err := f.t.sink.Upload(f.local.Name(), made.Stage); err != nil {
+	if err := f.t.sink.Upload(f.local, size, made.Stage); err != nil {
 		return File{}, fmt.Errorf("stage: %w", err)
 	}
 	f.drop()
@@ -197,8 +195,7 @@ func (f *dataFile) drop() {
 	f.used, f.inWriter = 0, 0
 	f.cols, f.digest, f.writer = nil, nil, nil
 	if f.local != nil {
-		_ = f.local.Close()           // closed already where its bytes counted
-		_ = os.Remove(f.local.Name()) // the spool folder goes as a whole in the end
+		_ = f.local.Close() // its bytes are staged, or not wanted
 		f.local = nil
 	}
 }

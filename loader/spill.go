@@ -13,6 +13,7 @@ import (
 	"slices"
 
 	"sawlog/formats"
+	"sawlog/loader/sink"
 )
 
 // spill sorts rows by bucket on local disk, for splits with more open buckets
@@ -85,7 +86,7 @@ func (s *spill) flush() error {
 		return nil
 	}
 	if s.file == nil {
-		f, err := os.CreateTemp(s.dir, "spill-*")
+		f, err := sink.Scratch(s.dir)
 		if err != nil {
 			return fmt.Errorf("spill: %w", err)
 		}
@@ -125,18 +126,14 @@ func (s *spill) sort() {
 	})
 }
 
-// Close removes the file.
+// Close gives the file up.
 func (s *spill) Close() error {
 	s.buf, s.refs = nil, nil
 	if s.file == nil {
 		return nil
 	}
-	name := s.file.Name()
 	err := s.file.Close()
 	s.file = nil
-	if rm := os.Remove(name); err == nil {
-		err = rm
-	}
 	if err != nil {
 		return fmt.Errorf("spill: %w", err)
 	}

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"os"
 	"slices"
 	"strings"
 	"time"
@@ -65,10 +64,10 @@ type taskConfig struct {
 	planID   string // under which files are staged
 	index    int    // of the split
 	attempt  string
-	memory   int64 // bytes
-	fetch    int   // bytes of one fetch
-	rate     int64 // bytes a second it may fetch; 0 = no limit
-	spool    string
+	memory   int64              // bytes
+	fetch    int                // bytes of one fetch
+	rate     int64              // bytes a second it may fetch; 0 = no limit
+	spool    string             // local folder for scratch files; empty = the system's
 	progress func(TaskProgress) // may be nil
 }
 
@@ -85,16 +84,7 @@ func runTask(ctx context.Context, c taskConfig) (*Result, error) {
 		}
 		return nil, fmt.Errorf("attempt folder: %w", err)
 	}
-	local, err := os.MkdirTemp(c.spool, "sawlog-task-*")
-	if err != nil {
-		return nil, fmt.Errorf("spool: %w", err)
-	}
-	t.spool = local
-	res, err := t.run(ctx)
-	if rm := os.RemoveAll(local); err == nil && rm != nil {
-		err = fmt.Errorf("spool: %w", rm)
-	}
-	return res, err
+	return t.run(ctx)
 }
 
 func newTask(c taskConfig) (*task, error) {

@@ -30,8 +30,8 @@ type Sink interface {
 	// taken. Nothing is promised about its bytes before Close returned nil, and
 	// nothing about their durability before Sync did.
 	Create(name string) (io.WriteCloser, error)
-	// Upload copies a file of this machine to a new file, as Create does.
-	Upload(localFile, name string) error
+	// Upload copies the first size bytes of src to a new file, as Create does.
+	Upload(src io.ReaderAt, size int64, name string) error
 	// Rename moves a file in one step and replaces a file that is at to;
 	// ErrNotExist if from, or the folder of to, is absent.
 	Rename(from, to string) error

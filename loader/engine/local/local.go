@@ -50,22 +50,14 @@ func (e *Engine) Run(ctx context.Context, w loader.Work) error {
 		command = []string{self, "task", "exec", "--stdin"}
 	}
 	return w.Each(ctx, func(ctx context.Context, split int, attempt string) error {
-		spool, err := os.MkdirTemp(e.Spool, "sawlog-attempt-*")
+		spec, err := json.Marshal(loader.ExecSpec{
+			V: 1, Root: w.Root, Access: w.Access, PlanID: w.PlanID, Plan: w.Plan, Split: split, Attempt: attempt, Source: w.Source,
+			Memory: w.Memory, FetchBytes: w.FetchBytes, Rate: w.Rate, Spool: e.Spool,
+		})
 		if err != nil {
 			return fmt.Errorf("local engine: %w", err)
 		}
-		spec, err := json.Marshal(loader.ExecSpec{
-			V: 1, Root: w.Root, Access: w.Access, PlanID: w.PlanID, Plan: w.Plan, Split: split, Attempt: attempt, Source: w.Source,
-			Memory: w.Memory, FetchBytes: w.FetchBytes, Rate: w.Rate, Spool: spool,
-		})
-		if err == nil {
-			err = e.attempt(ctx, command, spec, split, w.Progress)
-		}
-		// A task that was killed leaves its temporary files behind.
-		if rm := os.RemoveAll(spool); err == nil && rm != nil {
-			err = fmt.Errorf("local engine: %w", rm)
-		}
-		return err
+		return e.attempt(ctx, command, spec, split, w.Progress)
 	})
 }
 

@@ -233,10 +233,12 @@ func TestTimeoutAndCancelEndTheChild(t *testing.T) {
 	}
 }
 
-// The child of a parent that is killed does not live on.
+// The child of a parent that is killed does not live on, and neither leaves
+// anything behind.
 func TestChildDiesWithItsParent(t *testing.T) {
+	scratch := t.TempDir()
 	cmd := exec.Command(os.Args[0])
-	cmd.Env = append(os.Environ(), roleEnv+"=parent")
+	cmd.Env = append(os.Environ(), roleEnv+"=parent", "TMPDIR="+scratch)
 	out, err := cmd.Output()
 	var exit *exec.ExitError
 	if !errors.As(err, &exit) {
@@ -253,6 +255,9 @@ func TestChildDiesWithItsParent(t *testing.T) {
 			t.Fatalf("child %d outlived its parent", child)
 		}
 		runtime.Gosched()
+	}
+	if left, err := os.ReadDir(scratch); err != nil || len(left) > 0 {
+		t.Errorf("they leave %v, %v", left, err)
 	}
 }
 

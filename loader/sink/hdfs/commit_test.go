@@ -5,9 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
-	"os"
 	"path"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -107,11 +105,7 @@ func TestTwoDrivers(t *testing.T) {
 // for a while, of each kind that a put, an upload and its rename are made of.
 func TestEachCallIsLost(t *testing.T) {
 	c := mini.Start(t, mini.Options{})
-	local := filepath.Join(t.TempDir(), "local")
 	body := strings.Repeat("0123456789abcdef", 100_000) // two blocks
-	if err := os.WriteFile(local, []byte(body), 0o600); err != nil {
-		t.Fatal(err)
-	}
 	methods := []string{"mkdirs", "create", "addBlock", "updateBlockForPipeline", "complete", "getFileInfo", "getServerDefaults", "rename2", "delete", "getListing", "getBlockLocations"}
 	for _, method := range methods {
 		for _, what := range []harm{lostReply, lostCall, lateCall} {
@@ -125,7 +119,7 @@ func TestEachCallIsLost(t *testing.T) {
 					return none
 				})
 				err := errors.Join(
-					s.MkdirAll("stage"), s.Mkdir("stage/1"), s.Upload(local, "stage/1/a"), sink.Write(s, "stage/1/b", nil),
+					s.MkdirAll("stage"), s.Mkdir("stage/1"), s.Upload(strings.NewReader(body), int64(len(body)), "stage/1/a"), sink.Write(s, "stage/1/b", nil),
 					s.PutIfAbsent("ledger/0/commit.json", []byte("record")), s.MkdirAll("hour"), s.Rename("stage/1/a", "hour/a"),
 					s.Remove("stage/1/b"), s.RemoveAll("stage"),
 				)

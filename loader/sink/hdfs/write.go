@@ -32,19 +32,13 @@ func (s *Sink) Create(name string) (io.WriteCloser, error) {
 	return &writer{sink: s, name: name, out: out}, nil
 }
 
-// Upload copies a file of this machine to a new file.
-func (s *Sink) Upload(localFile, name string) error {
+// Upload copies what src begins with to a new file.
+func (s *Sink) Upload(src io.ReaderAt, size int64, name string) error {
 	if err := sink.Clean(name); err != nil {
 		return err
 	}
-	src, err := os.Open(localFile)
-	if err != nil {
-		return classify("upload", localFile, &os.PathError{Err: bare(err)}, sink.Permanent)
-	}
-	defer func() { _ = src.Close() }() // only read
-	st, err := src.Stat()
-	if err != nil {
-		return classify("upload", localFile, bare(err), sink.Permanent)
+	if err := reaches(src, size); err != nil {
+		return classify("upload", name, err, sink.Permanent)
 	}
 	s.enter()
 	defer s.leave()
@@ -52,7 +46,23 @@ func (s *Sink) Upload(localFile, name string) error {
 	if err != nil {
 		return err
 	}
-	return s.send(out, name, src, st.Size())
+	return s.send(out, name, src, size)
+}
+
+// reaches tells whether there are so many bytes: what was cut short is not to be
+// sent as if it were whole.
+func reaches(src io.ReaderAt, size int64) error {
+	if size == 0 {
+		return nil
+	}
+	n, err := src.ReadAt(make([]byte, 1), size-1)
+	switch {
+	case n == 1:
+		return nil
+	case err == nil || err == io.EOF:
+		return io.ErrUnexpectedEOF
+	}
+	return err
 }
 
 // bare drops the operation and path the system put before the cause.
@@ -213,11 +223,10 @@ const kept = 1 << 20
 
 func (w *writer) Write(p []byte) (int, error) {
 	if w.disk == nil && w.size+int64(len(p)) > kept && w.size > 0 {
-		f, err := os.CreateTemp("", "sawlog-hdfs-*")
+		f, err := sink.Scratch("")
 		if err != nil {
 			return 0, classify("write", w.name, bare(err), sink.Retryable)
 		}
-		_ = os.Remove(f.Name()) // it lives as long as it is open
 		w.disk = f
 		if _, err := f.Write(w.buf.Bytes()); err != nil {
 			return 0, classify("write", w.name, bare(err), sink.Retryable)

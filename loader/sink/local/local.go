@@ -102,18 +102,16 @@ func (w *writer) Write(p []byte) (int, error) {
 
 func (w *writer) Close() error { return classify("close", w.name, w.f.Close()) }
 
-// Upload copies a file of the operating system into a new file.
-func (s *Sink) Upload(localFile, name string) error {
-	src, err := os.Open(localFile)
-	if err != nil {
-		return classify("upload", localFile, err)
-	}
-	defer func() { _ = src.Close() }() // only read
+// Upload copies what src begins with into a new file.
+func (s *Sink) Upload(src io.ReaderAt, size int64, name string) error {
 	dst, err := s.Create(name)
 	if err != nil {
 		return err
 	}
-	_, err = io.Copy(dst, src)
+	n, err := io.Copy(dst, io.NewSectionReader(src, 0, size))
+	if err == nil && n < size {
+		err = classify("upload", name, io.ErrUnexpectedEOF)
+	}
 	if closed := dst.Close(); err == nil {
 		err = closed
 	}

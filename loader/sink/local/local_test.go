@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -177,17 +176,13 @@ func TestUploadFails(t *testing.T) {
 	if err := s.MkdirAll("d"); err != nil {
 		t.Fatal(err)
 	}
-	file := filepath.Join(t.TempDir(), "f")
-	if err := os.WriteFile(file, []byte("body"), 0o600); err != nil {
-		t.Fatal(err)
-	}
 	mem.Inject(func(op vfs.Op, _ string) error {
 		if op == vfs.OpWrite {
 			return syscall.ENOSPC
 		}
 		return nil
 	})
-	err := s.Upload(file, "d/f")
+	err := s.Upload(strings.NewReader("body"), 4, "d/f")
 	mem.Inject(nil)
 	if sink.ClassOf(err) != sink.Retryable || !strings.Contains(err.Error(), "d/f") {
 		t.Errorf("error %v", err)

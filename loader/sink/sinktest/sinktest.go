@@ -7,8 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -159,15 +157,16 @@ func read(t *testing.T, s sink.Sink) {
 }
 
 func upload(t *testing.T, s sink.Sink) {
-	local := filepath.Join(t.TempDir(), "local")
 	body := strings.Repeat("upload ", 50_000)
-	ok(t, os.WriteFile(local, []byte(body), 0o600))
+	src, size := strings.NewReader(body), int64(len(body))
 	ok(t, s.MkdirAll("d"))
-	ok(t, s.Upload(local, "d/f"))
+	ok(t, s.Upload(src, size, "d/f"))
 	holds(t, s, "d/f", body)
-	is(t, "upload twice", s.Upload(local, "d/f"), sink.ErrExist, "d/f")
-	is(t, "upload into no folder", s.Upload(local, "gone/f"), sink.ErrNotExist, "gone/f")
-	is(t, "upload of nothing", s.Upload(local+"x", "d/g"), sink.ErrNotExist, "localx")
+	is(t, "upload twice", s.Upload(src, size, "d/f"), sink.ErrExist, "d/f")
+	is(t, "upload into no folder", s.Upload(src, size, "gone/f"), sink.ErrNotExist, "gone/f")
+	if err := s.Upload(src, size+1, "d/g"); !errors.Is(err, io.ErrUnexpectedEOF) || !strings.Contains(err.Error(), "d/g") {
+		t.Errorf("upload of more than there is: %v", err)
+	}
 	if _, err := s.Stat("d/g"); !errors.Is(err, sink.ErrNotExist) {
 		t.Errorf("an upload that failed left a file: %v", err)
 	}
