@@ -25,7 +25,7 @@ const (
 	avroHash                        // sha256 of the text
 	avroBool                        //
 	avroInt32                       //
-	avroInt64                       //
+	avroInt64                       // elem is its event time, too
 	avroIntDouble                   //
 	avroIntDecimal                  //
 	avroEpoch                       // a number of units as a timestamp
@@ -186,6 +186,12 @@ func (c *avroCompiler) slot(w, r *avro.Type, sl *slot) *avroNode {
 		return &avroNode{w: w}
 	case 1:
 		return many[0]
+	case 2:
+		if many[0].code == avroInt64 && many[1].code == avroTime && !many[1].local {
+			many[0].elem = many[1] // what was read is the time, too
+			return many[0]
+		}
+		fallthrough
 	default:
 		return &avroNode{code: avroMany, w: w, kids: many}
 	}

@@ -209,7 +209,9 @@ func (r *avroReader) value(n *avroNode, p int, rep int16) int {
 	case avroInt64:
 		v, end := r.integer(n.w, p)
 		if end > 0 {
-			r.int64(n.s, v, rep)
+			if r.int64(n.s, v, rep); n.elem != nil {
+				return r.instant(n.elem, v, end)
+			}
 		}
 		return end
 	case avroInt32:

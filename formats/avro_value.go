@@ -160,20 +160,32 @@ func (r *avroReader) time(n *avroNode, p int) int {
 		if v, end = r.integer(n.w, p); end < 0 {
 			return end
 		}
-		if n.w.Logical == "date" {
-			v, m = v*86400, moment{sec: v * 86400}
-			ok = m.inRange()
-		} else {
-			m, ok = epochUnits(v, max(n.unit, 0))
-		}
-		if ok && n.local {
-			m, ok = m.onClock(r.times.zone)
-		}
-		if !ok {
-			return r.fail(BadTime, "%d is no time as avro %s", v, avroName(n.w))
-		}
+		return r.instant(n, v, end)
 	}
 	if !ok || n.w.Kind != avro.String && n.w.Logical == "" && n.unit < 0 {
+		return r.fail(BadTime, "avro %s is no time in format %s", avroName(n.w), r.times.name)
+	}
+	r.event, r.timed = m, true
+	return end
+}
+
+// instant is the event time of a number that ends at end.
+func (r *avroReader) instant(n *avroNode, v int64, end int) int {
+	var m moment
+	ok := false
+	if n.w.Logical == "date" {
+		v, m = v*86400, moment{sec: v * 86400}
+		ok = m.inRange()
+	} else {
+		m, ok = epochUnits(v, max(n.unit, 0))
+	}
+	if ok && n.local {
+		m, ok = m.onClock(r.times.zone)
+	}
+	if !ok {
+		return r.fail(BadTime, "%d is no time as avro %s", v, avroName(n.w))
+	}
+	if n.w.Logical == "" && n.unit < 0 {
 		return r.fail(BadTime, "avro %s is no time in format %s", avroName(n.w), r.times.name)
 	}
 	r.event, r.timed = m, true

@@ -16,6 +16,7 @@ type wireDecoder[N any] struct {
 	programs map[string]*wireProgram[N]
 	last     *wireProgram[N]
 	frame    []byte // before the value of the last record
+	byRecord bool   // the event time is the record's own
 	unknown  int64
 }
 
@@ -56,7 +57,7 @@ type wireRow struct {
 // newWireDecoder returns a decoder; own is the program of the schema that the
 // columns are made of, which unframed values have.
 func newWireDecoder[N any](f *rowFrame, in wireReader[N], row *wireRow, own *wireProgram[N]) *wireDecoder[N] {
-	d := &wireDecoder[N]{rowFrame: f, in: in, row: row, programs: map[string]*wireProgram[N]{}}
+	d := &wireDecoder[N]{rowFrame: f, in: in, row: row, programs: map[string]*wireProgram[N]{}, byRecord: f.o.Time.fromRecord()}
 	row.times = f.times
 	if !f.o.framed() {
 		d.last = own
@@ -120,7 +121,7 @@ func (d *wireDecoder[N]) carryOut(c *Columns, n N, m *Message, start int) (Insta
 	switch {
 	case !d.in.read(n, start):
 		return 0, r.err
-	case d.o.Time.fromRecord():
+	case d.byRecord:
 		return d.recordTime(m)
 	case !r.timed:
 		return 0, d.noTime()
