@@ -43,7 +43,7 @@ func TestConformance(t *testing.T) {
 		set  func(*cluster)
 	}{
 		{"quiet", func(*cluster) {}},
-		{"twins, the first of them killed", func(c *cluster) { c.twin, c.harm = true, "kill" }},
+		{"twins and kills", func(c *cluster) { c.twin, c.harm = true, "kill" }},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var made *cluster
