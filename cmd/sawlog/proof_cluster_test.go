@@ -6,6 +6,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -14,6 +15,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"sawlog/broker/compat/peer"
+	"sawlog/jobs"
 	"sawlog/loader"
 	"sawlog/offsets"
 )
@@ -262,9 +264,13 @@ func contiguous(t *testing.T, commits []loader.Record) (total int64) {
 	return total
 }
 
-// onceATick wants one run for each tick since the first, which ended well.
+// onceATick wants one run for each tick since the first, which ends well; the job
+// is paused.
 func (n *node) onceATick(job string, every time.Duration) {
 	n.t.Helper()
+	n.eventually("no run is open", time.Minute, func() bool {
+		return !slices.ContainsFunc(n.allRuns(job), func(r jobs.Run) bool { return r.Open() })
+	})
 	made, statuses := map[int64]string{}, map[string]int{}
 	first, last := int64(math.MaxInt64), int64(0)
 	for _, r := range n.allRuns(job) {
