@@ -113,6 +113,9 @@ func (s *Spec) checkReach(run *section) {
 	if root := s.Output.Root; root != "" && !strings.HasPrefix(root, "hdfs://") {
 		run.say("engine", "%s needs a root that all its machines share: output.root is %s, want hdfs://NAMENODE/PATH", s.Run.Engine, root)
 	}
+	if s.Run.Engine == EngineHadoop && strings.ContainsAny(strings.ReplaceAll(s.Output.Root, "{topic}", ""), ",{}[]*?\\ ") {
+		run.say("engine", "hadoop: output.root %s: Hadoop would take , { } [ ] * ? \\ or a blank for a pattern", s.Output.Root)
+	}
 	if s.Run.OneMachine(s.Output.Root, s.Output.Access) {
 		return
 	}

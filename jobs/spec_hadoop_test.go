@@ -51,6 +51,7 @@ func TestHadoop(t *testing.T) {
 		{"mapreduce.map.cpu.vcores: 2", "mapreduce.map.maxattempts: 9", "run.retries"},
 		{"mapreduce.map.cpu.vcores: 2", "'a b': 9", "no name of a property"},
 		{"'hdfs://nn1.example:8020/warehouse/views'", "'file:///tmp/x'", "hdfs://"},
+		{"/warehouse/views", "/warehouse/a,b", "for a pattern"},
 		{"nn1.example:8020", "127.0.0.1:8020", "NameNode on loopback (127.0.0.1:8020)"},
 		{"k1.example:9092", "[::1]:9092", "broker on loopback ([::1]:9092)"},
 	} {

@@ -15,6 +15,10 @@
 // An application carries a tag made of the root and the plan. A driver that comes
 // back after it died finds the application, if that still runs, and follows it;
 // what it didn't carry out is submitted after.
+//
+// On a cluster with Kerberos the command needs a ticket of whoever runs the
+// driver (kinit), the ResourceManager is asked with one of the identity that
+// reaches the root, and tasks use the keytab at its path on their node.
 package hadoop
 
 import (
