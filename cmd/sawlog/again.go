@@ -60,14 +60,7 @@ func (a *app) loadAgain(ctx context.Context, run string, f againFlags) error {
 				return a.printPlans([]planFile{*file})
 			}
 		} else {
-			var outcome *loader.Outcome
-			outcome, err = a.runTarget(ctx, t, ask, f.run)
-			if outcome != nil {
-				if err := a.printOutcomes([]*loader.Outcome{outcome}); err != nil {
-					return err
-				}
-			}
-			if err == nil {
+			if err = a.ran(a.runTarget(ctx, t, ask, f.run)); err == nil {
 				return nil
 			}
 		}

@@ -88,6 +88,11 @@ func sourceOf(s jobs.Source, own []string, timeout time.Duration) consumer.Confi
 	return c
 }
 
+// source is how the brokers of the command line are reached.
+func (a *app) source() consumer.Config {
+	return consumer.Config{Brokers: a.brokers, Timeout: a.timeout}
+}
+
 // reach is how a root is reached, with the patience the command line asks for.
 func (a *app) reach(access sink.Access) sink.Access {
 	access.Patience = a.patience

@@ -7,7 +7,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"sawlog/cmd/sawlog/output"
-	"sawlog/consumer"
 	"sawlog/jobs"
 	"sawlog/loader"
 	"sawlog/loader/sink"
@@ -96,12 +95,7 @@ func (a *app) rewrite(ctx context.Context, d *loader.Driver, ask loader.RewriteA
 	d.Observe = bars.observe
 	outcome, err := d.Run(ctx, plan, loader.RunAsk{Run: newRunID(plan.Job, time.Now())})
 	bars.done()
-	if outcome != nil {
-		if err := a.printOutcomes([]*loader.Outcome{outcome}); err != nil {
-			return err
-		}
-	}
-	return err
+	return a.ran(outcome, err)
 }
 
 func (a *app) printRewrite(plan *loader.Plan) error {
@@ -147,7 +141,7 @@ id or a ledger number.`,
 			if ref.root == "" {
 				return output.Errorf(output.Usage, "--root is needed: amend works on a data set without a server")
 			}
-			d, closeDriver, err := openDriver(cmd.Context(), ref.root, a.reach(sink.Access{}), consumer.Config{Brokers: a.brokers, Timeout: a.timeout}, a.logger())
+			d, closeDriver, err := openDriver(cmd.Context(), ref.root, a.reach(sink.Access{}), a.source(), a.logger())
 			if err != nil {
 				return err
 			}

@@ -7,7 +7,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"sawlog/cmd/sawlog/output"
-	"sawlog/consumer"
 	"sawlog/formats"
 	"sawlog/loader"
 	"sawlog/loader/sink"
@@ -45,7 +44,7 @@ elsewhere. The same range may be replayed into the same root again: it is then
 			if err != nil {
 				return err
 			}
-			t := target{spec, sink.Access{}, consumer.Config{Brokers: a.brokers, Timeout: a.timeout}, nil}
+			t := target{spec, sink.Access{}, a.source(), nil}
 			return a.runReplay(cmd.Context(), t, p, f)
 		},
 	}
@@ -103,11 +102,5 @@ func (a *app) runReplay(ctx context.Context, t target, p planFlags, f runFlags) 
 	if err != nil {
 		return err
 	}
-	outcome, err := a.runTarget(ctx, t, ask, f)
-	if outcome != nil {
-		if err := a.printOutcomes([]*loader.Outcome{outcome}); err != nil {
-			return err
-		}
-	}
-	return err
+	return a.ran(a.runTarget(ctx, t, ask, f))
 }

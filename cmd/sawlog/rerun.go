@@ -6,7 +6,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"sawlog/cmd/sawlog/output"
-	"sawlog/consumer"
 	"sawlog/loader"
 	"sawlog/loader/sink"
 )
@@ -77,7 +76,7 @@ func (a *app) rerunOf(ctx context.Context, root, run string) (*loader.RerunRepor
 	if root == "" {
 		return a.rerunOnServer(ctx, run)
 	}
-	d, closeDriver, err := openDriver(ctx, root, a.reach(sink.Access{}), consumer.Config{Brokers: a.brokers, Timeout: a.timeout}, a.logger())
+	d, closeDriver, err := openDriver(ctx, root, a.reach(sink.Access{}), a.source(), a.logger())
 	if err != nil {
 		return nil, err
 	}

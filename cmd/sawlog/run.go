@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -229,12 +230,15 @@ func (a *app) runPlan(ctx context.Context, f runFlags) error {
 	d.Observe = bars.observe
 	outcome, err := d.Run(ctx, file.Plan, ask)
 	bars.done()
-	if outcome != nil {
-		if err := a.printOutcomes([]*loader.Outcome{outcome}); err != nil {
-			return err
-		}
+	return a.ran(outcome, err)
+}
+
+// ran prints how a run ended, also one that failed, and gives its error back.
+func (a *app) ran(outcome *loader.Outcome, err error) error {
+	if outcome == nil {
+		return err
 	}
-	return err
+	return cmp.Or(a.printOutcomes([]*loader.Outcome{outcome}), err)
 }
 
 // printOutcomes prints one run as an object, several as a list.

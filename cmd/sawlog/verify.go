@@ -44,7 +44,7 @@ are named as gone, and end with exit code 8 too.`,
 // verifyLog checks a run or a data set against the log as well, in this process:
 // it is too much work for a server that has brokers to run.
 func (a *app) verifyLog(ctx context.Context, root, what string) error {
-	source := consumer.Config{Brokers: a.brokers, Timeout: a.timeout}
+	source := a.source()
 	switch {
 	case root == "" && what == "":
 		return output.Errorf(output.Usage, "verify what?").WithHint("name a run or a data set, or give --root")

@@ -8,6 +8,7 @@ package sink
 
 import (
 	"io"
+	"io/fs"
 	"path"
 	"strings"
 	"time"
@@ -76,6 +77,15 @@ type Entry struct {
 	Size    int64
 	Dir     bool
 	ModTime time.Time
+}
+
+// EntryOf is the entry of what a file system says of a name.
+func EntryOf(st fs.FileInfo) Entry {
+	e := Entry{Name: st.Name(), Dir: st.IsDir(), ModTime: st.ModTime()}
+	if !e.Dir {
+		e.Size = st.Size()
+	}
+	return e
 }
 
 // Clean checks a path: relative, with "/" between its elements, no "." or ".."

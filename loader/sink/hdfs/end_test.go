@@ -145,7 +145,7 @@ func TestClosedSinksLeaveNoConnection(t *testing.T) {
 		}
 		return none
 	})
-	for range 20 {
+	for range 8 {
 		s, err := Open(t.Context(), "hdfs://"+p.Addr+"/closed", sink.Access{})
 		if err != nil {
 			t.Fatal(err)

@@ -157,19 +157,11 @@ func (s *Sink) Stat(name string) (sink.Entry, error) {
 	err := s.ask("stat", name, func(c *hdfs.Client) error {
 		st, err := c.Stat(s.at(name))
 		if err == nil {
-			e = entry(st)
+			e = sink.EntryOf(st)
 		}
 		return err
 	})
 	return e, err
-}
-
-func entry(st os.FileInfo) sink.Entry {
-	e := sink.Entry{Name: st.Name(), Dir: st.IsDir(), ModTime: st.ModTime()}
-	if !e.Dir {
-		e.Size = st.Size()
-	}
-	return e
 }
 
 // List describes what a folder holds.
@@ -182,7 +174,7 @@ func (s *Sink) List(name string) ([]sink.Entry, error) {
 		entries = entries[:0]
 		found, err := c.ReadDir(s.at(name))
 		for _, st := range found {
-			entries = append(entries, entry(st))
+			entries = append(entries, sink.EntryOf(st))
 		}
 		return err
 	})

@@ -198,15 +198,7 @@ func (s *Sink) Stat(name string) (sink.Entry, error) {
 	if err != nil {
 		return sink.Entry{}, classify("stat", name, err)
 	}
-	return entry(st), nil
-}
-
-func entry(st os.FileInfo) sink.Entry {
-	e := sink.Entry{Name: st.Name(), Dir: st.IsDir(), ModTime: st.ModTime()}
-	if !e.Dir {
-		e.Size = st.Size()
-	}
-	return e
+	return sink.EntryOf(st), nil
 }
 
 // List describes what a folder holds.
@@ -227,7 +219,7 @@ func (s *Sink) List(name string) ([]sink.Entry, error) {
 		if err != nil {
 			return nil, classify("list", name, err)
 		}
-		entries = append(entries, entry(st))
+		entries = append(entries, sink.EntryOf(st))
 	}
 	return entries, nil
 }
