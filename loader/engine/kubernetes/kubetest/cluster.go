@@ -108,14 +108,18 @@ func (c *Cluster) Jobs() int {
 	return len(c.jobs)
 }
 
-// Pods is how many pods the Jobs there are have had.
-func (c *Cluster) Pods() (n int) {
+// Ends are the exit codes of the pods of the Jobs there are.
+func (c *Cluster) Ends() (codes []int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, j := range c.jobs {
-		n += len(j.pods)
+		for _, p := range j.pods {
+			if p.end == nil {
+				codes = append(codes, p.code)
+			}
+		}
 	}
-	return n
+	return codes
 }
 
 // Wake lets pods go on that sleep.
