@@ -153,11 +153,11 @@ func literal(reader string, t *formats.Type, v any) string {
 		if err != nil {
 			panic(err)
 		}
-		sql := "'"
+		var sql strings.Builder
 		for _, c := range b {
-			sql += fmt.Sprintf(`\x%02X`, c)
+			fmt.Fprintf(&sql, `\x%02X`, c)
 		}
-		return bytesLiteral(reader, b, sql+"'::blob")
+		return bytesLiteral(reader, b, "'"+sql.String()+"'::blob")
 	case formats.UUID:
 		if text := v.(string); reader != "duckdb" {
 			return text
