@@ -464,8 +464,19 @@ func (l *Ledger) secure(n int64) error {
 }
 
 // probe refuses a store on which two racers can both put a file, before the
-// first record of a data set relies on it.
+// first record of a data set relies on it. A process that stood still in between
+// for so long that a sweep may have taken its files away tries again.
 func (l *Ledger) probe() error {
+	for {
+		began := l.c.Now()
+		err := l.probeOnce()
+		if err == nil || l.c.Now().Sub(began) < tempAge {
+			return err
+		}
+	}
+}
+
+func (l *Ledger) probeOnce() error {
 	dir := path.Join(TempDir, "probe-"+newNonce())
 	name := path.Join(dir, "slot", commitName)
 	racers := make(chan error, 2)

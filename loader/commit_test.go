@@ -6,8 +6,10 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
+	"time"
 
 	"sawlog/broker/vfs"
 	"sawlog/formats"
@@ -231,6 +233,49 @@ func TestProbeRefuses(t *testing.T) {
 	if _, err := s.Stat(RecordPath(0)); !errors.Is(err, sink.ErrNotExist) {
 		t.Errorf("a record was written: %v", err)
 	}
+}
+
+// slowProbe is a file store on which a process stands still after its first put
+// of a probe.
+type slowProbe struct {
+	sink.Sink
+	mu    sync.Mutex
+	stood bool
+	still func() error
+}
+
+func (s *slowProbe) PutIfAbsent(name string, data []byte) error {
+	if !strings.HasPrefix(name, TempDir) {
+		return s.Sink.PutIfAbsent(name, data)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	err := s.Sink.PutIfAbsent(name, data)
+	if !s.stood {
+		s.stood = true
+		err = errors.Join(err, s.still())
+	}
+	return err
+}
+
+// TestProbeStandsStill has a process stand still in the middle of its probe for
+// more than a day, and a sweep take the first racer's file away: the store is not
+// to blame.
+func TestProbeStandsStill(t *testing.T) {
+	src, now := &source{}, time.Unix(hourZero, 0)
+	s := &slowProbe{Sink: memSink()}
+	s.still = func() error {
+		now = now.Add(tempAge + time.Hour)
+		return s.RemoveAll(TempDir)
+	}
+	c := src.config(s)
+	c.Now = func() time.Time { return now }
+	l, err := OpenLedger(t.Context(), s, "views", "views-hourly", c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	src.mustRun(t, l, fakePlan(l.Fold(), span{0, 0, 40}), "run-1")
+	sound(t, l)
 }
 
 func TestManyFiles(t *testing.T) {

@@ -149,8 +149,9 @@ func driveOne(ctx context.Context, l *Ledger, src *source, p *Plan) error {
 
 // ending is what a data set holds when nothing disturbed it on its way.
 type ending struct {
-	now  map[string]string // what readers see
-	ever map[string]string // and all that was visible before, by final path
+	now     map[string]string // what readers see
+	ever    map[string]string // and all that was visible before, by final path
+	retired map[string]string // what waits to be swept
 }
 
 // faultless is the end of a run nothing disturbs, and the points it passes.
@@ -164,14 +165,14 @@ func faultless(t *testing.T) (want *ending, points []FaultPoint) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want = &ending{data(t, s), data(t, s)}
+	want = &ending{data(t, s), data(t, s), tree(t, s, RetiredDir)}
 	late := 0
 	for name, body := range want.now {
 		if path.Base(name) == manifestName && !strings.Contains(body, `"late":0,"rows":`) {
 			late++
 		}
 	}
-	for name, body := range tree(t, s, RetiredDir) {
+	for name, body := range want.retired {
 		parts := strings.SplitN(strings.TrimPrefix(name, RetiredDir+"/"), "/", 2)
 		want.ever[parts[1]] = body
 	}
@@ -195,6 +196,7 @@ func recovered(t *testing.T, s sink.Sink, want *ending) {
 		t.Fatalf("sweep: %v", err)
 	}
 	sameTree(t, data(t, s), want.now)
+	sameTree(t, tree(t, s, RetiredDir), want.retired)
 	if left := tree(t, s, StagesDir); len(left) > 0 {
 		t.Errorf("the sweep left %d staged files", len(left))
 	}

@@ -712,18 +712,26 @@ func (m *model) due(l *Ledger) map[string]bool {
 	return want
 }
 
-// TestModel plays interleavings; SAWLOG_TEST_SEEDS sets how many.
-func TestModel(t *testing.T) {
-	seeds := uint64(40)
-	if text := os.Getenv("SAWLOG_TEST_SEEDS"); text != "" {
-		n, err := strconv.ParseUint(text, 10, 32)
-		if err != nil {
-			t.Fatal(err)
-		}
-		seeds = n
+// setting is a number of the environment.
+func setting(t *testing.T, name string, usual uint64) uint64 {
+	t.Helper()
+	text := os.Getenv(name)
+	if text == "" {
+		return usual
 	}
+	n, err := strconv.ParseUint(text, 10, 32)
+	if err != nil {
+		t.Fatalf("%s: %v", name, err)
+	}
+	return n
+}
+
+// TestModel plays interleavings; SAWLOG_TEST_SEEDS sets how many, and
+// SAWLOG_TEST_FIRST_SEED where they begin.
+func TestModel(t *testing.T) {
+	first, seeds := setting(t, "SAWLOG_TEST_FIRST_SEED", 0), setting(t, "SAWLOG_TEST_SEEDS", 40)
 	done := map[string]int{}
-	for seed := range seeds {
+	for seed := first; seed < first+seeds; seed++ {
 		synctest.Test(t, func(t *testing.T) {
 			m := &model{
 				t: t, seed: seed, rnd: rand.New(rand.NewPCG(seed, 11)),
