@@ -21,7 +21,7 @@ import (
 func TestTicksAnyhow(t *testing.T) {
 	seeds := uint64(15)
 	if testing.Short() {
-		seeds = 5
+		seeds = 2
 	}
 	if n, err := strconv.ParseUint(os.Getenv("SAWLOG_LIVES"), 10, 64); err == nil {
 		seeds = n

@@ -15,7 +15,10 @@ import (
 func TestCronMinuteByMinute(t *testing.T) {
 	expressions := []string{"5 * * * *", "*/20 * * * *", "30 2 * * *", "0 0 * * *", "15,45 1-3 * * *", "0 */2 * * *", "30 1 25 * *", "59 23 * * 6", "0 12 * * *"}
 	zones := []string{"Europe/Berlin", "America/New_York", "Australia/Lord_Howe", "America/Santiago", "Africa/Casablanca", "Pacific/Apia", "Asia/Kathmandu"}
-	changes := 0
+	enough, changes := 10, 0
+	if testing.Short() {
+		zones, enough = []string{"Australia/Lord_Howe", "Pacific/Apia"}, 3
+	}
 	for _, zone := range zones {
 		year := 2026
 		if zone == "Pacific/Apia" {
@@ -34,7 +37,7 @@ func TestCronMinuteByMinute(t *testing.T) {
 			}
 		}
 	}
-	if changes < 10 {
+	if changes < enough {
 		t.Errorf("only %d changes of the clock", changes)
 	}
 }
