@@ -39,9 +39,13 @@ func startHarmed(t *testing.T) *harmed {
 		"dfs.replication=2", "dfs.namenode.avoid.write.stale.datanode=true", "dfs.namenode.stale.datanode.interval=3000",
 		"hadoop.security.key.provider.path=jceks://file" + filepath.Join(dir, "keys.jceks"),
 	}})
-	site := "<configuration><property><name>dfs.ha.namenodes.warehouse</name><value>0,1</value></property>"
-	for i, addr := range c.NameNodes {
-		site += fmt.Sprintf("<property><name>dfs.namenode.rpc-address.warehouse.%d</name><value>%s</value></property>", i, addr)
+	site := "<configuration>"
+	for _, kv := range [][2]string{
+		{"dfs.ha.namenodes.warehouse", "a,b"},
+		{"dfs.namenode.rpc-address.warehouse.a", c.NameNodes[0]},
+		{"dfs.namenode.rpc-address.warehouse.b", c.NameNodes[1]},
+	} {
+		site = fmt.Sprintf("%s<property><name>%s</name><value>%s</value></property>", site, kv[0], kv[1])
 	}
 	if err := os.WriteFile(filepath.Join(dir, "hdfs-site.xml"), []byte(site+"</configuration>"), 0o644); err != nil {
 		t.Fatal(err)

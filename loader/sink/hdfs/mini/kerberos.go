@@ -23,21 +23,21 @@ func (c *Cluster) Keytab() string { return filepath.Join(c.Kerberos, "client.key
 func (c *Cluster) Site(t *testing.T, protection string, lifetime time.Duration) {
 	t.Helper()
 	dir := t.TempDir()
-	site := "<configuration>"
+	var site bytes.Buffer
 	for _, kv := range [][2]string{
 		{"hadoop.security.authentication", "kerberos"},
 		{"dfs.namenode.kerberos.principal", "hdfs/localhost@EXAMPLE.COM"},
 		{"hadoop.rpc.protection", protection},
 		{"dfs.data.transfer.protection", protection},
 	} {
-		site += "<property><name>" + kv[0] + "</name><value>" + kv[1] + "</value></property>"
+		fmt.Fprintf(&site, "<property><name>%s</name><value>%s</value></property>", kv[0], kv[1])
 	}
 	krb5, err := os.ReadFile(filepath.Join(c.Kerberos, "client-krb5.conf"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	krb5 = bytes.Replace(krb5, []byte("[libdefaults]"), fmt.Appendf(nil, "[libdefaults]\nticket_lifetime = %ds", int(lifetime.Seconds())), 1)
-	for name, text := range map[string][]byte{"core-site.xml": []byte(site + "</configuration>"), "krb5.conf": krb5} {
+	for name, text := range map[string][]byte{"core-site.xml": fmt.Appendf(nil, "<configuration>%s</configuration>", site.Bytes()), "krb5.conf": krb5} {
 		if err := os.WriteFile(filepath.Join(dir, name), text, 0o600); err != nil {
 			t.Fatal(err)
 		}
