@@ -242,3 +242,31 @@ func TestRewriteUnpublished(t *testing.T) {
 	}
 	r.sound()
 }
+
+// TestRerunAmendedMeanwhile has another process amend a run while its files are
+// made again: they differ by the writer, not by the log.
+func TestRerunAmendedMeanwhile(t *testing.T) {
+	src, s := &source{}, memSink()
+	l := src.open(t, s)
+	p := fakePlan(l.Fold(), span{0, 0, 40})
+	p.Writer.Profile = 1
+	src.mustRun(t, l, p, "run-1")
+	c := src.config(s)
+	c.Fault = func(point FaultPoint) error {
+		if point != BeforeRestore {
+			return nil
+		}
+		_, err := src.open(t, s).Amend(t.Context(), "0", "amend", CommitOptions{})
+		return err
+	}
+	slow, err := OpenLedger(t.Context(), s, "views", "views-hourly", c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = slow.Rerun(t.Context(), "0")
+	exits(t, err, ExitConflict, "run-1", "amended")
+	if report, err := src.open(t, s).Rerun(t.Context(), "0"); err != nil || report.Changed > 0 || report.Identical == 0 {
+		t.Errorf("rerun %+v, %v", report, err)
+	}
+	sound(t, src.open(t, s))
+}

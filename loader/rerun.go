@@ -96,6 +96,9 @@ func (l *Ledger) Rerun(ctx context.Context, what string) (*RerunReport, error) {
 	if _, err := l.refresh(ctx); err != nil {
 		return nil, err
 	}
+	if err := l.stillProfile(rec, profile); err != nil {
+		return nil, err
+	}
 	if err := l.compare(rec, made, absent, report); err != nil {
 		return nil, err
 	}
@@ -130,6 +133,17 @@ func (l *Ledger) rerunSplits(rec *Record) (splits []int, profile int, err error)
 		return nil, 0, fail(ExitConflict, "run %s was amended to writer profile %d, this binary knows %d", rec.Run, profile, parquet.Profile)
 	}
 	return slices.Sorted(maps.Keys(due)), profile, nil
+}
+
+// stillProfile wants no other to have amended files of a record while they were
+// made again under a writer profile.
+func (l *Ledger) stillProfile(rec *Record, profile int) error {
+	left, now, err := l.rerunSplits(rec)
+	if err != nil || len(left) == 0 || now == profile {
+		return err
+	}
+	e := fail(ExitConflict, "run %s was amended to writer profile %d while its files were made again", rec.Run, now)
+	return e.hint("run `sawlog rerun` again")
 }
 
 // absent tells which files of a record are not where they belong.
