@@ -200,10 +200,24 @@ func (l *Ledger) compare(rec *Record, made map[string]*File, absent map[string]b
 		report.Files = append(report.Files, file)
 	}
 	for _, name := range slices.Sorted(maps.Keys(made)) { // a file the run did not have
+		if l.others(rec, name, made[name]) {
+			continue
+		}
 		report.Files = append(report.Files, RerunFile{Path: name, State: RerunChanged, Got: made[name].SHA256})
 		report.Changed++
 	}
 	return nil
+}
+
+// others tells whether a file that a rerun of a record made, and the record does
+// not list, is another record's: an amend lists only the files whose bytes it
+// changed, and its splits make the rest too.
+func (l *Ledger) others(rec *Record, name string, made *File) bool {
+	if _, gone := l.fold.Retired[name]; gone {
+		return true
+	}
+	v := l.fold.Files[name]
+	return v != nil && (v.SHA256 == made.SHA256 || max(v.Number, v.Amended) > rec.Number)
 }
 
 // restore puts back what compare found missing or damaged.
