@@ -50,7 +50,7 @@ var rooms = map[string][]string{
 	"formats/arrow":                 {"formats"},
 	"formats/jsonl":                 {"formats"},
 	"formats/formatstest":           {"formats"}, // for tests
-	"formats/readers":               {}, // tests only
+	"formats/readers":               {},          // tests only
 	"loader":                        {"broker/vfs", "consumer", "formats", "formats/arrow", "formats/jsonl", "formats/parquet", "formats/registry", "loader/sink", "offsets"},
 	"loader/sink":                   {"broker/vfs"},
 	"loader/sink/local":             {"broker/vfs", "loader/sink"},
