@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -14,21 +15,21 @@ import (
 func TestCut(t *testing.T) {
 	a, b := offsets.TopicPartition{Topic: "t", Partition: 0}, offsets.TopicPartition{Topic: "t", Partition: 1}
 	left := map[offsets.TopicPartition]offsets.Range{a: {Start: 10, End: 100}, b: {Start: 0, End: 7}}
-	var got string
+	var got strings.Builder
 	for _, bounds := range []map[offsets.TopicPartition]offsets.Offset{{a: 40, b: 7}, {a: 30}, {a: 100}, nil} {
 		w := cut(left, bounds)
 		var rows int64
 		for _, r := range w.Ranges {
-			got += fmt.Sprintf("%d=%d..%d ", r.Partition, r.Start, r.End)
+			got.WriteString(fmt.Sprintf("%d=%d..%d ", r.Partition, r.Start, r.End))
 			rows += int64(r.End - r.Start)
 		}
 		if rows != w.Rows {
 			t.Errorf("%d rows in ranges of %d offsets", w.Rows, rows)
 		}
-		got += "| "
+		got.WriteString("| ")
 	}
-	if want := "0=10..40 1=0..7 | | 0=40..100 | | "; got != want {
-		t.Errorf("got  %s\nwant %s", got, want)
+	if want := "0=10..40 1=0..7 | | 0=40..100 | | "; got.String() != want {
+		t.Errorf("got  %s\nwant %s", got.String(), want)
 	}
 }
 
