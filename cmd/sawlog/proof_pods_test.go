@@ -1,6 +1,7 @@
 package main
 
 import (
+	"os"
 	"strings"
 	"syscall"
 	"testing"
@@ -16,7 +17,10 @@ import (
 func (h *harmed) pods(above string) {
 	c := kubetest.Start(h.t, kubetest.Conduct{})
 	const engine = "run: {engine: kubernetes, kubernetes: {image: 'sawlog:test', host_network: true}}\n"
-	on := func(name string, conduct kubetest.Conduct, act func(h *harmed, job string)) {
+	on := func(name string, often bool, conduct kubetest.Conduct, act func(h *harmed, job string)) {
+		if !often && os.Getenv("SAWLOG_SOAK_RUNS") == "" {
+			return
+		}
 		h.t.Run(name, func(t *testing.T) {
 			here := h.in(t)
 			c.Behave(conduct)
@@ -27,8 +31,8 @@ func (h *harmed) pods(above string) {
 		})
 	}
 	load := func(h *harmed, job string) { h.committed(h.spawn(nil, "run", job, "-o", "json")) }
-	on("killed", kubetest.Conduct{Harm: kubetest.Kill}, load)
-	on("asleep", kubetest.Conduct{Twin: true, Harm: kubetest.Sleep}, load)
+	on("killed", false, kubetest.Conduct{Harm: kubetest.Kill}, load)
+	on("asleep", false, kubetest.Conduct{Twin: true, Harm: kubetest.Sleep}, load)
 
 	started := func(job string) *child {
 		made := c.Made()
@@ -36,7 +40,7 @@ func (h *harmed) pods(above string) {
 		h.eventually("the Job was made", time.Minute, func() bool { return c.Made() > made })
 		return driver
 	}
-	on("driver-dies", kubetest.Conduct{Harm: kubetest.Sleep}, func(h *harmed, job string) {
+	on("driver-dies", true, kubetest.Conduct{Harm: kubetest.Sleep}, func(h *harmed, job string) {
 		driver := started(job)
 		driver.killAll()
 		driver.wait(time.Minute)
@@ -50,7 +54,7 @@ func (h *harmed) pods(above string) {
 			h.t.Errorf("%d Jobs more were made, where the first is to be followed", more)
 		}
 	})
-	on("driver-is-stopped", kubetest.Conduct{Harm: kubetest.Sleep}, func(h *harmed, job string) {
+	on("driver-is-stopped", false, kubetest.Conduct{Harm: kubetest.Sleep}, func(h *harmed, job string) {
 		jobs := c.Jobs()
 		driver := started(job)
 		if err := driver.cmd.Process.Signal(syscall.SIGINT); err != nil {
@@ -63,7 +67,7 @@ func (h *harmed) pods(above string) {
 		c.Behave(kubetest.Conduct{})
 		load(h, job)
 	})
-	on("a-quota", kubetest.Conduct{}, func(h *harmed, job string) {
+	on("a-quota", false, kubetest.Conduct{}, func(h *harmed, job string) {
 		before := c.Ends()
 		folder := strings.TrimPrefix(above, h.uri("")) + "/a-quota"
 		h.c.Do("mkdir %s 755", folder)
