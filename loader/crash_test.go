@@ -270,7 +270,9 @@ func TestCrashTable(t *testing.T) {
 	rows := map[string]int{}
 	for k, point := range points {
 		row := rowOf(point)
-		rows[row]++
+		if rows[row]++; testing.Short() && rows[row] > 2 {
+			continue
+		}
 		mem := vfs.NewMem()
 		count := 0
 		err := drive(t.Context(), local.New(mem, "/root"), &source{}, func(FaultPoint) error {

@@ -128,7 +128,11 @@ func TestRecordDamage(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for i := range data {
+	stride := 1
+	if testing.Short() {
+		stride = 8
+	}
+	for i := 0; i < len(data); i += stride {
 		if _, err := DecodeRecord(0, data[:i]); err == nil {
 			t.Fatalf("cut at byte %d it was read", i)
 		}

@@ -729,7 +729,11 @@ func setting(t *testing.T, name string, usual uint64) uint64 {
 // TestModel plays interleavings; SAWLOG_TEST_SEEDS sets how many, and
 // SAWLOG_TEST_FIRST_SEED where they begin.
 func TestModel(t *testing.T) {
-	first, seeds := setting(t, "SAWLOG_TEST_FIRST_SEED", 0), setting(t, "SAWLOG_TEST_SEEDS", 40)
+	usual := uint64(40)
+	if testing.Short() {
+		usual = 15
+	}
+	first, seeds := setting(t, "SAWLOG_TEST_FIRST_SEED", 0), setting(t, "SAWLOG_TEST_SEEDS", usual)
 	done := map[string]int{}
 	for seed := first; seed < first+seeds; seed++ {
 		synctest.Test(t, func(t *testing.T) {
