@@ -12,6 +12,7 @@
 package peer
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -142,9 +143,35 @@ func (s *Server) Stop() {
 // Kill ends the server with SIGKILL and waits for it.
 func (s *Server) Kill() { s.process.Kill() }
 
-// Pause stops the server where it is (SIGSTOP), Resume lets it go on.
-func (s *Server) Pause()  { s.signal(syscall.SIGSTOP) }
+// Pause stops the server where it is (SIGSTOP) and waits until all of its threads
+// stand still; Resume lets it go on.
+func (s *Server) Pause() {
+	s.t.Helper()
+	s.signal(syscall.SIGSTOP)
+	for end := time.Now().Add(10 * time.Second); !stopped(s.PID); time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			s.t.Errorf("%s %d runs on under SIGSTOP", s.Name, s.ID)
+			return
+		}
+	}
+}
+
 func (s *Server) Resume() { s.signal(syscall.SIGCONT) }
+
+// stopped tells whether every thread of a process is in state T (proc(5)).
+func stopped(pid int) bool {
+	stats, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", pid))
+	if err != nil {
+		return false
+	}
+	for _, path := range stats {
+		stat, err := os.ReadFile(path)
+		if _, state, ok := bytes.Cut(stat, []byte(") ")); err == nil && ok && state[0] != 'T' {
+			return false
+		}
+	}
+	return true
+}
 
 func (s *Server) signal(to os.Signal) {
 	s.t.Helper()
