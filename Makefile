@@ -114,6 +114,7 @@ readers:
 
 # HDFS itself, in one JVM, and what may happen to it: the sink, the crash table,
 # loads from end to end.
+hdfs: export SAWLOG_CRASH_RUNS = 100
 hdfs: bin/sawlog
 	$(call tested,-p 1 ./loader/sink/hdfs/...)
 	$(call tested,-p 1 -run HDFS ./loader ./cmd/sawlog)

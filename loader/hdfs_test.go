@@ -2,6 +2,7 @@ package loader
 
 import (
 	"fmt"
+	"os"
 	"strings"
 	"testing"
 
@@ -77,7 +78,11 @@ func TestCrashHDFS(t *testing.T) {
 		}
 		recovered(t, s, want)
 	})
+	all := os.Getenv("SAWLOG_CRASH_RUNS") != "" // as in make hdfs; each restart takes seconds
 	for row, k := range firstOfEachRow(points) {
+		if !all && k%3 != 0 && !strings.HasSuffix(row, "commit") {
+			continue
+		}
 		t.Run(row, func(t *testing.T) {
 			root := c.URI(fmt.Sprintf("/dies/%d", k))
 			if !killed(t, root, k+1) {
