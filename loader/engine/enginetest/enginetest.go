@@ -27,6 +27,9 @@ import (
 type Suite struct {
 	Open   func(t *testing.T) sink.Sink
 	Engine func(t *testing.T, s sink.Sink) loader.Engine
+	// Twins tells that the engine may start a second attempt of a split beside the
+	// first.
+	Twins bool
 	// Idle, when set, checks that nothing of a test's engine runs any more.
 	Idle func(t *testing.T)
 }
@@ -46,7 +49,7 @@ func (s Suite) Run(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			root := s.Open(t)
 			w := New(t, root)
-			w.Driver.Engine = s.Engine(t, root)
+			w.Driver.Engine, w.twins = s.Engine(t, root), s.Twins
 			c.test(t, w)
 			if s.Idle != nil {
 				s.Idle(t)
@@ -177,7 +180,11 @@ func gone(t *testing.T, w *World) {
 	if loader.ExitCode(err) != loader.ExitMismatch || out.Status != loader.StatusFailed || !errors.As(err, &told) || !strings.Contains(told.Hint, "--accept-gap") {
 		t.Errorf("%+v %v: want exit 8 and a hint", out, err)
 	}
-	if n := len(w.Attempts()); n > partitions {
+	most := partitions
+	if w.twins {
+		most *= 2
+	}
+	if n := len(w.Attempts()); n > most {
 		t.Errorf("%d attempts of %d splits that cannot work", n, partitions)
 	}
 	for name := range w.Tree() {

@@ -37,6 +37,8 @@ type World struct {
 	Driver *loader.Driver
 	Spec   loader.Spec
 
+	twins bool // second attempts may run beside first ones
+
 	mu       sync.Mutex
 	attempts []error // outcomes, as the driver was told
 	client   *kgo.Client

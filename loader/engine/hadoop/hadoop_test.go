@@ -39,11 +39,12 @@ func engine(c *cluster, s sink.Sink) *Engine {
 
 func TestConformance(t *testing.T) {
 	for _, c := range []struct {
-		name string
-		set  func(*cluster)
+		name  string
+		twins bool
+		harm  string
 	}{
-		{"quiet", func(*cluster) {}},
-		{"twins and kills", func(c *cluster) { c.twin, c.harm = true, "kill" }},
+		{"quiet", false, ""},
+		{"twins and kills", true, "kill"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var made *cluster
@@ -51,10 +52,11 @@ func TestConformance(t *testing.T) {
 				Open: openTemp,
 				Engine: func(t *testing.T, s sink.Sink) loader.Engine {
 					made = newCluster(t)
-					c.set(made)
+					made.twin, made.harm = c.twins, c.harm
 					return engine(made, s)
 				},
-				Idle: func(t *testing.T) { made.idle(t) },
+				Idle:  func(t *testing.T) { made.idle(t) },
+				Twins: c.twins,
 			}.Run(t)
 		})
 	}

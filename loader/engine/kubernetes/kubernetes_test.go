@@ -51,7 +51,8 @@ func TestConformance(t *testing.T) {
 					made = kubetest.Start(t, c.conduct)
 					return engine(s)
 				},
-				Idle: func(t *testing.T) { made.Idle(t) },
+				Idle:  func(t *testing.T) { made.Idle(t) },
+				Twins: c.conduct.Twin,
 			}.Run(t)
 		})
 	}
