@@ -150,7 +150,7 @@ func TestProblems(t *testing.T) {
 		{"codec of arrow", strings.Replace(minimal, "pageviews}", "pageviews, format: arrow, codec: snappy}", 1), `output.codec: "snappy" is not allowed: want zstd, lz4 or none`},
 		{"level of arrow", strings.Replace(minimal, "pageviews}", "pageviews, format: arrow, codec: 'zstd:3'}", 1), `output.codec: "zstd:3": codecs of Arrow files take no level`},
 		{"codec of lines", strings.Replace(minimal, "pageviews}", "pageviews, format: jsonl, codec: snappy}", 1), `output.codec: "snappy" is not allowed: want zstd[:LEVEL], gzip or none`},
-		{"hadoop", minimal + "run: {engine: hadoop}\n", "run.engine: hadoop is not available in this version: want local"},
+		{"hadoop", minimal + "run: {engine: hadoop}\n", "run.engine: hadoop needs the ResourceManager's web address"},
 		{"retention", minimal + "retention_hold: {max_age: soon}\n", `job.yaml:4:27: retention_hold.max_age: "soon" is no duration`},
 		{"retention key", minimal + "retention_hold: {max_bytes: 1GiB}\n", "job.yaml:4:18: retention_hold.max_bytes: unknown key"},
 		{"rate", minimal + "run: {rate: 100}\n", "run.rate: 100 a second is too slow: want 64KiB or more, or 0 for no limit"},
