@@ -71,7 +71,7 @@ var rooms = map[string][]string{
 	"cmd/sawlog/output":             {"*"},
 	"cmd/sawlog/demo":               {"*"},
 	"loader/engine/kubernetes/kubetest": {
-		"broker/compat/peer", // for tests
+		"broker/compat/peer", "loader/engine/enginetest", // for tests
 	},
 }
 

@@ -262,3 +262,18 @@ func Silent(t testing.TB) (addr string, met <-chan struct{}) {
 	})
 	return l.Addr().String(), first
 }
+
+// Ended waits for attempts that are to end by themselves.
+func Ended(t testing.TB, attempts *sync.WaitGroup) {
+	t.Helper()
+	over := make(chan struct{})
+	go func() {
+		attempts.Wait()
+		close(over)
+	}()
+	select {
+	case <-over:
+	case <-time.After(30 * time.Second):
+		t.Error("attempts still run")
+	}
+}

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"sawlog/broker/compat/peer"
+	"sawlog/loader/engine/enginetest"
 )
 
 // cluster is a ResourceManager and an ApplicationMaster for tests: map tasks are
@@ -364,14 +365,5 @@ func (c *cluster) made() int {
 func (c *cluster) idle(t *testing.T) {
 	t.Helper()
 	c.wake()
-	over := make(chan struct{})
-	go func() {
-		c.tasks.Wait()
-		close(over)
-	}()
-	select {
-	case <-over:
-	case <-time.After(30 * time.Second):
-		t.Error("attempts still run")
-	}
+	enginetest.Ended(t, &c.tasks)
 }

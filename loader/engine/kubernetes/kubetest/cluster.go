@@ -22,6 +22,7 @@ import (
 	"time"
 
 	"sawlog/broker/compat/peer"
+	"sawlog/loader/engine/enginetest"
 )
 
 // Cluster is a running cluster, stopped when its test ends.
@@ -136,16 +137,7 @@ func (c *Cluster) Wake() {
 func (c *Cluster) Idle(t testing.TB) {
 	t.Helper()
 	c.Wake()
-	over := make(chan struct{})
-	go func() {
-		c.pods.Wait()
-		close(over)
-	}()
-	select {
-	case <-over:
-	case <-time.After(30 * time.Second):
-		t.Error("pods still run")
-	}
+	enginetest.Ended(t, &c.pods)
 }
 
 // Kubeconfig is the configuration by which a real kubectl finds the cluster.
