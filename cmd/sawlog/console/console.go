@@ -46,12 +46,13 @@ func New(c Config) http.Handler {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
 	k := &console{Config: c, templates: template.Must(template.New("").Funcs(template.FuncMap{
-		"count": count, "size": size, "clock": clock, "date": date, "shape": legendShape, "took": took,
+		"count": count, "size": size, "clock": clock, "date": date, "shape": legendShape, "took": took, "nav": func() []place { return places },
 	}).ParseFS(pages, "static/*.html"))}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /console/{$}", k.overview)
 	mux.HandleFunc("GET /console/jobs/{job}", k.job)
 	mux.HandleFunc("GET /console/runs/{run}", k.run)
+	k.others(mux)
 	files, err := fs.Sub(static, "static")
 	if err != nil {
 		panic("console: " + err.Error()) // the embedded folder is part of the binary
@@ -74,6 +75,7 @@ func cached(next http.Handler) http.Handler {
 // page is what every template gets.
 type page struct {
 	Title   string
+	Nav     string // key of the place in the navigation the page belongs to
 	Version string
 	Now     time.Time
 	Watch   string // job whose events concern the page; empty = all

@@ -88,7 +88,7 @@ func (k *console) overview(w http.ResponseWriter, r *http.Request) {
 	}
 	body.Shown = len(body.Rows)
 	k.fillStrips(r.Context(), &body, from, to)
-	k.show(w, http.StatusOK, "overview.html", page{Title: "Jobs", Body: body})
+	k.show(w, http.StatusOK, "overview.html", page{Title: "Overview", Nav: "overview", Body: body})
 }
 
 // keep is the query with one key changed.
@@ -253,7 +253,7 @@ func (k *console) job(w http.ResponseWriter, r *http.Request) {
 		body.Lines = append(body.Lines, "sawlog backfill "+name+" --from "+now.AddDate(0, 0, -1).Format(time.DateOnly)+" --to "+now.Format(time.DateOnly)+" --only missing")
 	}
 	body.Lines = append(body.Lines, "sawlog verify "+name)
-	k.show(w, http.StatusOK, "job.html", page{Title: st.Name, Watch: st.Name, Body: body})
+	k.show(w, http.StatusOK, "job.html", page{Title: st.Name, Nav: "jobs", Watch: st.Name, Body: body})
 }
 
 func lineOf(run *jobs.Run, now time.Time) runLine {
@@ -325,5 +325,5 @@ func (k *console) run(w http.ResponseWriter, r *http.Request) {
 	default:
 		body.Lines = []string{"sawlog rerun " + id, "sawlog verify " + id}
 	}
-	k.show(w, http.StatusOK, "run.html", page{Title: run.Run, Watch: run.Job, Body: body})
+	k.show(w, http.StatusOK, "run.html", page{Title: run.Run, Nav: "jobs", Watch: run.Job, Body: body})
 }
