@@ -16,6 +16,7 @@ type activeRun struct {
 	job, dataset string
 	cancel       context.CancelCauseFunc
 	by           string // who cancelled it
+	tasks        *tasks // what is heard of it
 	done         chan struct{}
 }
 
@@ -105,7 +106,10 @@ func (s *Scheduler) start(r *Run, now time.Time) error {
 		return err
 	}
 	ctx, cancel := context.WithCancelCause(s.ctx)
-	a := &activeRun{job: r.Job, dataset: r.Dataset, cancel: cancel, done: make(chan struct{})}
+	a := &activeRun{
+		job: r.Job, dataset: r.Dataset, cancel: cancel, done: make(chan struct{}),
+		tasks: &tasks{began: time.Now(), at: map[string]*heard{}},
+	}
 	s.mu.Lock()
 	s.active[r.Run] = a
 	s.mu.Unlock()
@@ -113,7 +117,7 @@ func (s *Scheduler) start(r *Run, now time.Time) error {
 		defer cancel(nil)
 		timed, stop := context.WithTimeoutCause(ctx, j.spec.Run.Timeout, errTimeout)
 		defer stop()
-		w := &work{s: s, spec: j.spec, set: j.set(r), run: r, a: a, tasks: tasks{at: map[string]*heard{}}}
+		w := &work{s: s, spec: j.spec, set: j.set(r), run: r, a: a}
 		out, err := w.carryOut(timed)
 		w.finish(timed, out, err)
 	})
@@ -135,30 +139,24 @@ func (s *Scheduler) waitRuns() {
 
 // work is one attempt at a run.
 type work struct {
-	s     *Scheduler
-	spec  *Spec
-	set   Set
-	run   *Run // own copy
-	a     *activeRun
-	tasks tasks
-	phase string
-	since time.Time // by this process's own clock, which nobody sets
+	s    *Scheduler
+	spec *Spec
+	set  Set
+	run  *Run // own copy
+	a    *activeRun
 }
 
 // enter ends a phase and begins the next.
 func (w *work) enter(phase string) {
-	now := time.Now()
-	if w.phase != "" {
-		w.run.Phases = append(w.run.Phases, Phase{Name: w.phase, MS: now.Sub(w.since).Milliseconds()})
-	}
-	w.phase, w.since = phase, now
+	w.a.tasks.enter(phase, time.Now())
+	w.a.tasks.show(w.run)
 	if phase != "" {
 		w.tell(Progress{Phase: phase})
 	}
 }
 
 func (w *work) tell(p Progress) {
-	w.tasks.hear(p)
+	w.a.tasks.hear(p)
 	w.s.events.send(Event{Kind: "task", At: w.s.now(), Job: w.run.Job, Dataset: w.run.Dataset, Run: w.run.Run, Step: &p})
 }
 
@@ -264,7 +262,6 @@ func (w *work) finish(ctx context.Context, out *loader.Outcome, err error) {
 		s.kick()
 	}()
 	w.enter("")
-	r.Tasks = w.tasks.list()
 	if out != nil {
 		w.keep(out)
 	}

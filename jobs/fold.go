@@ -29,9 +29,10 @@ type fold struct {
 	byJob     map[string][]*Run // in queue order
 	byTick    map[tickOf]*Run   // the last run made for a tick
 	backfills map[string]*Backfill
-	items     map[string][]Item // by backfill
-	driven    map[string]string // by job: its open backfill, of which it has one at most
-	seq       int64             // of the last run
+	items     map[string][]Item  // by backfill
+	driven    map[string]string  // by job: its open backfill, of which it has one at most
+	digests   map[string]*digest // by job: of its runs; none after a change
+	seq       int64              // of the last run
 }
 
 // tickOf is a tick in a data set.
@@ -54,7 +55,7 @@ func newFold() *fold {
 	return &fold{
 		jobs: map[string]*jobState{}, loose: map[string][]*Tick{}, runs: map[string]*Run{}, byJob: map[string][]*Run{},
 		byTick: map[tickOf]*Run{}, backfills: map[string]*Backfill{}, items: map[string][]Item{},
-		driven: map[string]string{},
+		driven: map[string]string{}, digests: map[string]*digest{},
 	}
 }
 
@@ -116,7 +117,7 @@ func (f *fold) apply(key, value []byte) error {
 	case "items":
 		err = f.applyItems(rest, value)
 	default:
-		return fmt.Errorf("journal record %s: unknown kind", key)
+		return fmt.Errorf("journal record %s: this release knows no %q: a newer one wrote it, run that one", key, kind)
 	}
 	if err != nil {
 		return fmt.Errorf("journal record %s: %w", key, err)
@@ -125,6 +126,7 @@ func (f *fold) apply(key, value []byte) error {
 }
 
 func (f *fold) applyJob(name string, value []byte) error {
+	delete(f.digests, name)
 	if value == nil {
 		if state := f.jobs[name]; state != nil && len(state.ticks) > 0 {
 			f.loose[name] = state.ticks
@@ -186,6 +188,7 @@ func (f *fold) applyRun(id string, value []byte) error {
 	if value == nil {
 		if old != nil {
 			delete(f.runs, id)
+			delete(f.digests, old.Job)
 			f.byJob[old.Job] = slices.DeleteFunc(f.byJob[old.Job], func(r *Run) bool { return r == old })
 			if f.byTick[old.tickOf()] == old {
 				delete(f.byTick, old.tickOf())
@@ -199,6 +202,7 @@ func (f *fold) applyRun(id string, value []byte) error {
 	}
 	f.seq = max(f.seq, r.Seq)
 	f.runs[id] = r
+	delete(f.digests, r.Job)
 	if last := f.byTick[r.tickOf()]; !r.Tick.IsZero() && (last == nil || last.Run == id || last.Seq < r.Seq) {
 		f.byTick[r.tickOf()] = r
 	}

@@ -4,8 +4,11 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"slices"
 	"sort"
 	"time"
+
+	"sawlog/loader"
 )
 
 // The states of an hour of the grid.
@@ -76,23 +79,70 @@ func (s *Scheduler) Hours(ctx context.Context, name string, from, to time.Time) 
 	s.mu.Unlock()
 	grids := make([]Grid, 0, len(sets))
 	for _, set := range sets {
-		v := s.view(ctx, j, set)
-		g := Grid{Job: name, Dataset: set.Dataset, Topic: set.Topic, Unit: j.spec.PartitionBy.Unit, Head: -1}
-		if v.err != nil {
-			g.Error = v.err.Error()
-		}
-		view := v.view
-		if view == nil {
-			view = &View{Head: -1}
-		}
-		g.Head = view.Head
-		s.mu.Lock()
-		runs := s.setRuns(name, set.Dataset)
-		s.mu.Unlock()
-		g.Hours = cells(j.spec, view, runs, starts, j.begins(view), s.now())
-		grids = append(grids, g)
+		grids = append(grids, s.grid(ctx, j, set, starts))
 	}
 	return grids, nil
+}
+
+// Grid gives the grid of one data set of a job, for the units of [from, to).
+func (s *Scheduler) Grid(ctx context.Context, name, dataset string, from, to time.Time) (Grid, error) {
+	j, err := s.job(name)
+	if err != nil {
+		return Grid{}, err
+	}
+	if j.spec == nil {
+		return Grid{}, refuse(ErrInvalid, "job %s no longer reads: %v", name, j.broken)
+	}
+	starts, err := units(j.spec.PartitionBy, from, to)
+	if err != nil {
+		return Grid{}, err
+	}
+	s.mu.Lock()
+	sets := s.knownSets(j)
+	s.mu.Unlock()
+	for _, set := range sets {
+		if set.Dataset == dataset {
+			return s.grid(ctx, j, set, starts), nil
+		}
+	}
+	return Grid{}, refuse(ErrNotFound, "job %s has no data set %q", name, dataset)
+}
+
+// grid reads one data set's cells.
+func (s *Scheduler) grid(ctx context.Context, j *jobState, set Set, starts []time.Time) Grid {
+	v := s.view(ctx, j, set)
+	g := Grid{Job: j.Name, Dataset: set.Dataset, Topic: set.Topic, Unit: j.spec.PartitionBy.Unit, Head: -1}
+	if v.err != nil {
+		g.Error = v.err.Error()
+	}
+	view := v.view
+	if view == nil {
+		view = &View{Head: -1}
+	}
+	g.Head = view.Head
+	s.mu.Lock()
+	runs := s.setRuns(j.Name, set.Dataset)
+	s.mu.Unlock()
+	g.Hours = cells(j.spec, view, runs, starts, j.begins(view), s.now())
+	return g
+}
+
+// HourRuns lists the last runs that wrote rows into the hour or day that begins
+// at start, newest first, at most limit.
+func (s *Scheduler) HourRuns(job, dataset string, start time.Time, limit int) []*Run {
+	key := start.UTC().Format(time.RFC3339)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var out []*Run
+	for _, r := range slices.Backward(s.f.byJob[job]) {
+		if len(out) == limit {
+			break
+		}
+		if r.Dataset == dataset && slices.ContainsFunc(r.Hours, func(h loader.OutcomeHour) bool { return h.Hour == key }) {
+			out = append(out, r.clone())
+		}
+	}
+	return out
 }
 
 // units lists the starts of the hours or days that begin in [from, to).
@@ -176,13 +226,8 @@ func (j *jobState) begins(view *View) time.Time {
 // cells gives each hour its state: what the ledger says first, then what the
 // runs say of hours that are not sealed.
 func cells(spec *Spec, view *View, runs []*Run, starts []time.Time, begins, now time.Time) []Hour {
-	touched := map[string]string{}
-	for _, r := range runs {
-		for _, h := range r.Hours {
-			touched[h.Hour] = r.Run
-		}
-	}
 	out := make([]Hour, len(starts))
+	touched := touches(runs, starts)
 	for i, start := range starts {
 		facts, known := view.Hours[start.Unix()]
 		h := Hour{Hour: start.UTC(), Rows: facts.Rows, Late: facts.Late, Files: facts.Files, Bytes: facts.Bytes, Sealed: -1}
@@ -206,6 +251,24 @@ func cells(spec *Spec, view *View, runs []*Run, starts []time.Time, begins, now 
 	}
 	overlay(spec, runs, out, lastSealed(view))
 	return out
+}
+
+// touches names the last run that wrote to each of the hours.
+func touches(runs []*Run, starts []time.Time) map[string]string {
+	touched := map[string]string{}
+	if len(starts) == 0 {
+		return touched
+	}
+	// As text they have the order of time: all are UTC and equally long.
+	first, last := starts[0].UTC().Format(time.RFC3339), starts[len(starts)-1].UTC().Format(time.RFC3339)
+	for _, r := range runs {
+		for _, h := range r.Hours {
+			if first <= h.Hour && h.Hour <= last {
+				touched[h.Hour] = r.Run
+			}
+		}
+	}
+	return touched
 }
 
 // lastSealed is the start of the newest sealed hour: a hole before it is no

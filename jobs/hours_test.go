@@ -1,9 +1,13 @@
 package jobs
 
 import (
+	"errors"
 	"fmt"
+	"reflect"
+	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"sawlog/loader"
@@ -99,4 +103,49 @@ func TestUnits(t *testing.T) {
 	if _, err := units(PartitionBy{Unit: "hour", where: time.UTC}, at(t, "2020-01-01T00:00:00Z"), at(t, "2026-01-01T00:00:00Z")); err == nil {
 		t.Error("six years of hours are not refused")
 	}
+}
+
+// TestGridOfOne gives the cells of one data set of several, and the runs that
+// wrote to an hour, the newest first.
+func TestGridOfOne(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, 0)
+		defer w.close()
+		w.apply("name: views\nsource: {topics: [a, b]}\noutput: {root: 'file:///w/{topic}'}\n")
+		now := w.now().UTC().Truncate(time.Hour)
+		all, err := w.s.Hours(t.Context(), "views", now.Add(-3*time.Hour), now)
+		if err != nil || len(all) != 2 {
+			t.Fatalf("%+v, %v", all, err)
+		}
+		for _, want := range all {
+			if got, err := w.s.Grid(t.Context(), "views", want.Dataset, now.Add(-3*time.Hour), now); err != nil || !reflect.DeepEqual(got, want) {
+				t.Errorf("%+v, want %+v, %v", got, want, err)
+			}
+		}
+		for _, c := range [][2]string{{"views", "c"}, {"none", "a"}} {
+			if _, err := w.s.Grid(t.Context(), c[0], c[1], now.Add(-time.Hour), now); !errors.Is(err, ErrNotFound) {
+				t.Errorf("%q: %v", c, err)
+			}
+		}
+		hour := now.Format(time.RFC3339)
+		for i := range 5 {
+			r := &Run{Dataset: all[0].Dataset, Seq: int64(i)}
+			r.Run, r.Job, r.Status = fmt.Sprintf("r%d", i), "views", Committed
+			if i != 2 {
+				r.Hours = []loader.OutcomeHour{{Hour: hour}}
+			}
+			w.s.act.Lock()
+			if err := w.s.save(t.Context(), r); err != nil {
+				t.Error(err)
+			}
+			w.s.act.Unlock()
+		}
+		var names []string
+		for _, r := range w.s.HourRuns("views", all[0].Dataset, now, 3) {
+			names = append(names, r.Run)
+		}
+		if !slices.Equal(names, []string{"r4", "r3", "r1"}) || w.s.HourRuns("views", all[1].Dataset, now, 3) != nil {
+			t.Errorf("the runs of the hour are %q", names)
+		}
+	})
 }

@@ -123,7 +123,7 @@ func TestJournalRefusals(t *testing.T) {
 	for _, tt := range []struct{ key, value, want string }{
 		{"run/a", `{"v":2}`, "journal record run/a has version 2, this binary knows 1: it was written by a newer one"},
 		{"run/a", `{`, "journal record run/a: unexpected end of JSON input"},
-		{"war/a", `{"v":1}`, "journal record war/a: unknown kind"},
+		{"war/a", `{"v":1}`, `journal record war/a: this release knows no "war": a newer one wrote it`},
 	} {
 		journal := newJournal().open()
 		if err := journal.Append(context.Background(), []byte(tt.key), []byte(tt.value)); err != nil {

@@ -116,19 +116,14 @@ func (s *Scheduler) status(j *jobState, now time.Time) Status {
 	if j.spec.RetentionHold > 0 {
 		st.Hold = FormatDuration(j.spec.RetentionHold)
 	}
-	runs := s.f.byJob[j.Name]
-	for _, r := range slices.Backward(runs) {
-		if r.Open() {
-			st.Open++
-		}
+	d := s.f.digest(j)
+	st.Open, st.Drift = d.open, slices.Clone(d.drift)
+	if d.last != nil {
+		st.Last = brief(d.last)
 	}
-	if n := len(runs); n > 0 {
-		st.Last = brief(runs[n-1])
+	if d.good != nil {
+		st.LastGood = d.good.Ended
 	}
-	if good := s.f.lastGood(j.Name); good != nil {
-		st.LastGood = good.Ended
-	}
-	st.Drift = s.f.drift(j)
 	return st
 }
 
@@ -152,13 +147,7 @@ func brief(r *Run) *Brief {
 func (s *Scheduler) knownSets(j *jobState) []Set {
 	var matched []string
 	if j.spec.Source.Pattern != "" {
-		seen := map[string]bool{}
-		for _, r := range s.f.byJob[j.Name] {
-			if r.Topic != "" && !seen[r.Topic] {
-				seen[r.Topic] = true
-				matched = append(matched, r.Topic)
-			}
-		}
+		matched = s.f.digest(j).topics
 	}
 	return j.spec.Sets(matched)
 }
@@ -198,8 +187,20 @@ func (s *Scheduler) Runs(f RunFilter) []*Run {
 	return out
 }
 
-// Run gives one run.
-func (s *Scheduler) Run(id string) (*Run, error) { return s.run(id) }
+// Run gives one run; of one that goes on, as far as it is by now.
+func (s *Scheduler) Run(id string) (*Run, error) {
+	r, err := s.run(id)
+	if err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	a := s.active[id]
+	s.mu.Unlock()
+	if a != nil && r.Status == Running {
+		a.tasks.show(r)
+	}
+	return r, nil
+}
 
 func sortRuns(runs []*Run) {
 	slices.SortFunc(runs, func(a, b *Run) int { return cmp.Or(cmp.Compare(a.Seq, b.Seq), cmp.Compare(a.Run, b.Run)) })

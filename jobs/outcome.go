@@ -60,16 +60,46 @@ func joinedHours(a, b []loader.OutcomeHour) []loader.OutcomeHour {
 	return out
 }
 
-// tasks gathers what is heard of the attempts at a run's splits.
+// tasks gathers what is heard of an attempt at a run: the stretches it has gone
+// through, and the attempts at its splits. It is read while they go on.
 type tasks struct {
-	mu sync.Mutex
-	at map[string]*heard // by split and attempt
+	began  time.Time // by this process's own clock
+	mu     sync.Mutex
+	at     map[string]*heard // by split and attempt
+	phases []Phase           // those that have ended
+	phase  string            // the one that goes on
+	since  time.Time
 }
 
-// heard is the last of an attempt, and when its first was heard.
+// heard is the last of an attempt, and when its first was heard, and the first of
+// the phase it is in.
 type heard struct {
-	task  Task
-	since time.Time // by this process's own clock
+	task         Task
+	since, phase time.Time // by this process's own clock
+}
+
+// enter ends a phase and begins the next; "" begins none.
+func (t *tasks) enter(phase string, now time.Time) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.phases = t.stretches(now)
+	t.phase, t.since = phase, now
+}
+
+// stretches are the phases gone through until now. The caller holds mu.
+func (t *tasks) stretches(now time.Time) []Phase {
+	if t.phase == "" {
+		return slices.Clone(t.phases)
+	}
+	return append(slices.Clone(t.phases), Phase{Name: t.phase, MS: now.Sub(t.since).Milliseconds()})
+}
+
+// show puts what is known by now into a copy of the run.
+func (t *tasks) show(r *Run) {
+	t.mu.Lock()
+	r.Phases = t.stretches(time.Now())
+	t.mu.Unlock()
+	r.Tasks = t.list()
 }
 
 func (t *tasks) hear(p Progress) {
@@ -78,17 +108,32 @@ func (t *tasks) hear(p Progress) {
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	key := fmt.Sprintf("%d/%s", p.Task.Split, p.Task.Attempt)
+	key, now := fmt.Sprintf("%d/%s", p.Task.Split, p.Task.Attempt), time.Now()
 	h := t.at[key]
 	if h == nil {
-		h = &heard{since: time.Now()}
+		h = &heard{since: now, phase: now}
+		h.task.Since = now.Sub(t.began).Milliseconds()
 		t.at[key] = h
 	}
 	if p.Error == "" || h.task.Attempt == "" {
-		h.task.TaskProgress = *p.Task
+		h.advance(p.Task, now)
 	}
 	h.task.Error = p.Error
-	h.task.MS = time.Since(h.since).Milliseconds()
+	h.task.MS = now.Sub(h.since).Milliseconds()
+}
+
+// advance takes in how far the attempt is. The time since the last word counts
+// for the phase it was in then.
+func (h *heard) advance(p *loader.TaskProgress, now time.Time) {
+	if was := h.task.Phase; was != "" {
+		n := len(h.task.Phases)
+		if n == 0 || h.task.Phases[n-1].Name != was {
+			h.task.Phases = append(h.task.Phases, Phase{Name: was})
+			n++
+		}
+		h.task.Phases[n-1].MS += now.Sub(h.phase).Milliseconds()
+	}
+	h.task.TaskProgress, h.phase = *p, now
 }
 
 // list is what was heard, by split and in order of time, as much as a run keeps.
@@ -101,7 +146,9 @@ func (t *tasks) list() []Task {
 	})
 	var out []Task
 	for _, h := range all[:min(len(all), tasksKept)] {
-		out = append(out, h.task)
+		task := h.task
+		task.Phases = slices.Clone(task.Phases) // it may go on
+		out = append(out, task)
 	}
 	return out
 }

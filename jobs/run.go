@@ -93,8 +93,10 @@ const Interrupted = loader.StatusInterrupted
 // Task is one attempt at a split, as it was last heard of.
 type Task struct {
 	loader.TaskProgress
-	MS    int64  `json:"ms"` // from when it was first heard of
-	Error string `json:"error,omitempty"`
+	Since  int64   `json:"since_ms,omitempty"` // first heard of, from the start of the attempt at the run
+	MS     int64   `json:"ms"`                 // from then to when it was last heard of
+	Phases []Phase `json:"phases,omitempty"`
+	Error  string  `json:"error,omitempty"`
 }
 
 // The attempts and tasks a run keeps.
