@@ -5,23 +5,27 @@ package console
 
 import (
 	"bytes"
+	"context"
 	"embed"
 	"errors"
 	"html/template"
 	"io/fs"
 	"log/slog"
 	"net/http"
+	"net/url"
 	"strings"
+	"sync"
 	"time"
 
 	"sawlog/jobs"
+	"sawlog/loader"
 )
 
 //go:embed static/*.css static/*.js static/*.svg
 var static embed.FS
 
 //go:embed static/*.html
-var pages embed.FS
+var sheets embed.FS
 
 // Config is what the console shows.
 type Config struct {
@@ -29,12 +33,27 @@ type Config struct {
 	Logger  *slog.Logger
 	Version string
 	Now     func() time.Time // nil = time.Now
+
+	// What the loader can tell and do. Fields that are nil leave their part out.
+	Plan   func(ctx context.Context, s *jobs.Spec, set jobs.Set, ask jobs.Ask) (*jobs.Planned, error)
+	Detail func(ctx context.Context, s *jobs.Spec, run *jobs.Run) ([]loader.Split, *loader.Record, error)
+	// Rerun remakes a run's files from its plan; Verify checks a run or, with
+	// run empty, the data set. Both may give a report with their error.
+	Rerun  func(ctx context.Context, s *jobs.Spec, set jobs.Set, run string) (*loader.RerunReport, error)
+	Verify func(ctx context.Context, s *jobs.Spec, set jobs.Set, run string) (*loader.VerifyReport, error)
 }
 
 // console serves the pages under /console/.
 type console struct {
 	Config
 	templates *template.Template
+
+	// clusterPart draws what the overview says of the brokers; nil = nothing.
+	clusterPart func(*http.Request) template.HTML
+
+	mu       sync.Mutex
+	reports  []*kept // the last ones
+	reported int
 }
 
 // New makes the handler of /console/ and everything below.
@@ -46,12 +65,22 @@ func New(c Config) http.Handler {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
 	k := &console{Config: c, templates: template.Must(template.New("").Funcs(template.FuncMap{
-		"count": count, "size": size, "clock": clock, "date": date, "shape": legendShape, "took": took, "nav": func() []place { return places },
-	}).ParseFS(pages, "static/*.html"))}
+		"count": count, "size": size, "clock": clock, "shape": legendShape, "took": took, "distance": func(t time.Time) string { return distance(t, c.Now()) },
+		"nav": func() []place { return places }, "path": url.PathEscape, "query": url.QueryEscape, "duration": duration,
+		"phases": func() []string { return taskPhases }, "more": func(list []string, shown int) int { return len(list) - shown },
+	}).ParseFS(sheets, "static/*.html"))}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /console/{$}", k.overview)
 	mux.HandleFunc("GET /console/jobs/{job}", k.job)
+	mux.HandleFunc("GET /console/jobs", k.jobList)
 	mux.HandleFunc("GET /console/runs/{run}", k.run)
+	mux.HandleFunc("GET /console/backfills", k.backfills)
+	mux.HandleFunc("GET /console/backfills/new", func(w http.ResponseWriter, r *http.Request) {
+		http.Redirect(w, r, jobPath(r.FormValue("job"))+"/backfill", http.StatusSeeOther)
+	})
+	mux.HandleFunc("GET /console/backfills/{backfill}", k.backfill)
+	mux.HandleFunc("GET /console/reports/{report}", k.report)
+	k.routeActs(mux)
 	k.others(mux)
 	files, err := fs.Sub(static, "static")
 	if err != nil {
@@ -79,7 +108,26 @@ type page struct {
 	Version string
 	Now     time.Time
 	Watch   string // job whose events concern the page; empty = all
+	Still   bool   // the page shows a moment: it is not kept live
+	Zone    zone
 	Body    any
+}
+
+// Link is a path of the console in the zone of the page.
+func (p page) Link(path string) string {
+	if p.Zone.name == "" {
+		return path
+	}
+	path, fragment, _ := strings.Cut(path, "#")
+	mark := "?"
+	if strings.Contains(path, "?") {
+		mark = "&"
+	}
+	path += mark + "zone=" + url.QueryEscape(p.Zone.name)
+	if fragment != "" {
+		path += "#" + fragment
+	}
+	return path
 }
 
 // show renders a page whole before a byte of it is sent.
@@ -107,7 +155,12 @@ func (k *console) missing(w http.ResponseWriter, err error) {
 			status = http.StatusNotFound
 		case jobs.ErrInvalid:
 			status = http.StatusBadRequest
+		case jobs.ErrConflict:
+			status = http.StatusConflict
 		}
+	}
+	if e, ok := errors.AsType[*loader.Error](err); ok {
+		body["Hint"] = e.Hint
 	}
 	k.show(w, status, "error.html", page{Title: http.StatusText(status), Body: body})
 }

@@ -42,6 +42,14 @@ func size(n int64) string {
 	return fmt.Sprintf("%.*f %ciB", digits, f, units[i])
 }
 
+// plural prints a number of things.
+func plural(n int, thing string) string {
+	if n == 1 {
+		return "1 " + thing
+	}
+	return count(n) + " " + thing + "s"
+}
+
 // clock prints a time of day with its date, UTC.
 func clock(t time.Time) string {
 	if t.IsZero() {
@@ -49,9 +57,6 @@ func clock(t time.Time) string {
 	}
 	return t.UTC().Format("2006-01-02 15:04:05")
 }
-
-// date prints an hour or day as people name it.
-func date(t time.Time) string { return t.UTC().Format("Mon 2 Jan") }
 
 // took prints how long something took.
 func took(from, to time.Time) string {

@@ -88,7 +88,7 @@ const (
 
 // strip draws a row of cells: one path for each state that occurs, so that a
 // page of a hundred strips stays small.
-func strip(g *jobs.Grid, label string) template.HTML {
+func strip(z zone, g *jobs.Grid, label string) template.HTML {
 	n := len(g.Hours)
 	if n == 0 {
 		return ""
@@ -109,7 +109,7 @@ func strip(g *jobs.Grid, label string) template.HTML {
 		if h.Active {
 			active.WriteString(box{x, stripHeight - 2, pitch, 2}.rect())
 		}
-		if g.Unit == "hour" && h.Hour.Hour() == 0 && i > 0 {
+		if g.Unit == "hour" && i > 0 && midnight(z, g.Hours[i-1], h) {
 			days.WriteString("M" + num(x-0.25) + " -2v" + num(stripHeight+2))
 		}
 	}
@@ -132,6 +132,11 @@ func strip(g *jobs.Grid, label string) template.HTML {
 	return template.HTML(out.String())
 }
 
+// midnight tells whether a day of the zone begins between two hours.
+func midnight(z zone, before, h jobs.Hour) bool {
+	return z.In(before.Hour).Day() != z.In(h.Hour).Day()
+}
+
 // summary says in words what a strip shows.
 func summary(hours []jobs.Hour) string {
 	counts := map[string]int{}
@@ -148,7 +153,7 @@ func summary(hours []jobs.Hour) string {
 }
 
 // axis draws the dates above the strips.
-func axis(hours []jobs.Hour, unit string) template.HTML {
+func axis(z zone, hours []jobs.Hour, unit string) template.HTML {
 	if len(hours) == 0 {
 		return ""
 	}
@@ -160,106 +165,15 @@ func axis(hours []jobs.Hour, unit string) template.HTML {
 	var out strings.Builder
 	fmt.Fprintf(&out, `<svg class="axis" viewBox="0 0 %d 16" width="%d" height="16" aria-hidden="true">`, stripWidth, stripWidth)
 	for i, h := range hours {
-		begins := unit == "hour" && h.Hour.Hour() == 0 || unit == "day" && i%every == 0
+		begins := unit == "day" && i%every == 0 || unit == "hour" && (i == 0 && z.In(h.Hour).Hour() == 0 || i > 0 && midnight(z, hours[i-1], h))
 		x := float64(i) * pitch
 		if begins && x < stripWidth-62 {
-			fmt.Fprintf(&out, `<path class="day" d="M%s 2v14"/><text x="%s" y="11">%s</text>`, num(x), num(x+4), h.Hour.Format("Mon 2 Jan"))
+			fmt.Fprintf(&out, `<path class="day" d="M%s 2v14"/><text x="%s" y="11">%s</text>`, num(x), num(x+4), z.In(h.Hour).Format("Mon 2 Jan"))
 		}
-		if unit == "hour" && h.Hour.Hour() == 12 && pitch > 6 {
+		if unit == "hour" && z.In(h.Hour).Hour() == 12 && pitch > 6 {
 			fmt.Fprintf(&out, `<text class="noon" x="%s" y="11">12</text>`, num(x))
 		}
 	}
 	out.WriteString(`</svg>`)
 	return template.HTML(out.String())
-}
-
-// Map geometry: a day in a row, an hour in a column.
-const (
-	mapLeft   = 86
-	mapTop    = 18
-	mapCell   = 38
-	mapRow    = 19
-	mapRight  = 96
-	mapColumn = mapCell - 3
-)
-
-// dayMap draws one data set as days × hours, newest day on top. Each cell is a
-// link to the run that touched it last, and says what it is.
-func dayMap(g *jobs.Grid) template.HTML {
-	days := splitDays(g.Hours)
-	width, height := mapLeft+24*mapCell+mapRight, mapTop+len(days)*mapRow+4
-	var out strings.Builder
-	fmt.Fprintf(&out, `<svg class="map" viewBox="0 0 %d %d" width="%d" height="%d" role="group" aria-label="%s">`,
-		width, height, width, height, template.HTMLEscapeString("hours of "+g.Dataset+": "+summary(g.Hours)))
-	for h := 0; h < 24; h += 3 {
-		fmt.Fprintf(&out, `<text class="hour" x="%d" y="11">%02d</text>`, mapLeft+h*mapCell+2, h)
-	}
-	fmt.Fprintf(&out, `<text class="sum" x="%d" y="11">rows</text>`, width-6)
-	for row := range days {
-		day := days[len(days)-1-row]
-		y := mapTop + row*mapRow
-		weekend := day[0].Hour.Weekday() == time.Saturday || day[0].Hour.Weekday() == time.Sunday
-		class := "name"
-		if weekend {
-			class = "name weekend"
-		}
-		fmt.Fprintf(&out, `<text class="%s" x="%d" y="%d">%s</text>`, class, mapLeft-10, y+12, day[0].Hour.Format("Mon 2 Jan"))
-		var rows int64
-		for _, h := range day {
-			rows += h.Rows
-			out.WriteString(mapCellOf(h, y))
-		}
-		if rows > 0 {
-			fmt.Fprintf(&out, `<text class="sum" x="%d" y="%d">%s</text>`, width-6, y+12, count(rows))
-		}
-	}
-	out.WriteString(`</svg>`)
-	return template.HTML(out.String())
-}
-
-// splitDays cuts hours at UTC midnights.
-func splitDays(hours []jobs.Hour) [][]jobs.Hour {
-	var days [][]jobs.Hour
-	for i, h := range hours {
-		if i == 0 || h.Hour.Day() != hours[i-1].Hour.Day() || h.Hour.Sub(hours[i-1].Hour) > 24*time.Hour {
-			days = append(days, nil)
-		}
-		days[len(days)-1] = append(days[len(days)-1], h)
-	}
-	return days
-}
-
-func mapCellOf(h jobs.Hour, y int) string {
-	x := float64(mapLeft + h.Hour.Hour()*mapCell)
-	b := box{x, float64(y), mapColumn, mapRow - 4}
-	title := template.HTMLEscapeString(describe(h))
-	body := `<rect class="hit" x="` + num(x-1) + `" y="` + strconv.Itoa(y-1) + `" width="` + strconv.Itoa(mapCell-1) + `" height="` + strconv.Itoa(mapRow-2) + `"/>` +
-		`<path class="s-` + h.State + `" d="` + outline(h.State, b) + `"/>`
-	if h.Active && h.State != jobs.HourRunning {
-		body += `<path class="active" d="` + box{x, float64(y) + mapRow - 4, mapColumn, 2}.rect() + `"/>`
-	}
-	label := `<title>` + title + `</title>`
-	at := ` data-at="` + h.Hour.Format("2006-01-02T15") + `"`
-	if h.Run == "" {
-		return `<g class="cell" tabindex="-1" role="img" aria-label="` + title + `"` + at + `>` + label + body + `</g>`
-	}
-	return `<a class="cell" tabindex="-1" href="/console/runs/` + template.URLQueryEscaper(h.Run) + `" aria-label="` + title + `"` + at + `>` + label + body + `</a>`
-}
-
-// describe says what a cell is, in words.
-func describe(h jobs.Hour) string {
-	s := h.Hour.Format("2006-01-02 15:04") + " UTC – " + h.State
-	if h.Files > 0 {
-		s += fmt.Sprintf(" – %s rows in %d files, %s", count(h.Rows), h.Files, size(h.Bytes))
-	}
-	if h.Late > 0 {
-		s += ", " + count(h.Late) + " late"
-	}
-	if h.Sealed >= 0 {
-		s += fmt.Sprintf(" – sealed in ledger %d", h.Sealed)
-	}
-	if h.Active {
-		s += " – a run is going on"
-	}
-	return s
 }

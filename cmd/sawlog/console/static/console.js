@@ -8,18 +8,20 @@ const $ = (s, in_ = document) => in_.querySelector(s);
 const all = (s, in_ = document) => [...in_.querySelectorAll(s)];
 
 // --- live: events say that something changed, then the page is fetched again
-let timer = 0, fetching = false, again = false;
+let timer = 0, fetching = false, again = 0; // again: wait so long and look once more
+const still = "still" in document.body.dataset;
 
 function soon(ms) {
+  if (still) return;
   if (!timer) timer = setTimeout(() => { timer = 0; refresh(); }, ms);
 }
 
 async function refresh() {
-  if (fetching) { again = true; return; }
-  if (document.hidden) { again = true; return; }
+  if (fetching || document.hidden) { again = again || 1000; return; }
   fetching = true;
   try {
     const answer = await fetch(location.href, { headers: { Accept: "text/html" } });
+    if (answer.redirected) { location.href = answer.url; return; } // to log in
     if (!answer.ok) throw new Error(answer.status);
     const next = new DOMParser().parseFromString(await answer.text(), "text/html");
     merge(next);
@@ -29,12 +31,15 @@ async function refresh() {
     say(false, "server not reached");
   }
   fetching = false;
-  if (again) { again = false; soon(1000); }
+  const wait = again;
+  again = 0;
+  if (wait) soon(wait);
 }
 
 // merge replaces what changed, piece by piece, so that focus and scrolling stay.
 function merge(next) {
   const here = $("#main"), there = $("#main", next);
+  document.title = next.title;
   const keys = all("[data-key]", here).map(e => e.dataset.key).join("\n");
   if (keys !== all("[data-key]", there).map(e => e.dataset.key).join("\n")) {
     const focus = focusPath();
@@ -42,9 +47,9 @@ function merge(next) {
     restore(focus);
   } else {
     const focus = focusPath();
-    for (const old of all("[data-key], #cards, #totals, .state, .actions", here)) {
+    for (const old of all("[data-key], #cards, #totals, .bar > .state, .bar > .actions", here)) {
       const fresh = old.dataset.key ? $(`[data-key="${CSS.escape(old.dataset.key)}"]`, there)
-        : $(old.id ? "#" + old.id : "." + old.className, there);
+        : $(old.id ? "#" + old.id : ".bar > ." + old.className, there);
       if (fresh && !old.isEqualNode(fresh)) old.replaceWith(fresh);
     }
     restore(focus);
@@ -76,12 +81,12 @@ function listen() {
   const feed = new EventSource("/api/v1/events" + (job ? "?job=" + encodeURIComponent(job) : ""));
   feed.onopen = () => { say(true, "live"); soon(200); };
   feed.onerror = () => say(false, "reconnecting");
-  for (const kind of ["run", "hour", "job"]) feed.addEventListener(kind, () => soon(400));
-  feed.addEventListener("task", () => soon(3000));
+  for (const kind of ["run", "hour", "job", "backfill"]) feed.addEventListener(kind, () => soon(400));
+  feed.addEventListener("task", () => soon(1500));
 }
 setInterval(() => soon(0), 30000);
 document.addEventListener("visibilitychange", () => { if (!document.hidden) soon(100); });
-if (window.EventSource) listen();
+if (window.EventSource && !still) listen();
 
 // --- strips: one picture of many hours; the pointer and the arrows find the cell
 const cursor = { link: null, index: -1 };
@@ -92,6 +97,11 @@ function cellTime(svg, i) {
   return new Date(Date.parse(svg.dataset.from) + i * step);
 }
 
+// clock prints a moment in the zone of the page.
+const zone = document.body.dataset.zone;
+const clock = new Intl.DateTimeFormat("en-GB", { timeZone: zone, weekday: "short", day: "numeric", month: "short", hour: "2-digit", minute: "2-digit", hourCycle: "h23" });
+const moment = at => clock.format(at).replace(",", "") + " " + zone;
+
 function point(link, i) {
   const svg = $("svg.strip", link);
   if (!svg) return;
@@ -101,21 +111,19 @@ function point(link, i) {
   cursor.link = link; cursor.index = i;
   svg.classList.add("pointed");
   $(".cursor", svg).setAttribute("x", i * svg.viewBox.baseVal.width / cells.length - 0.4);
-  const at = cellTime(svg, i), key = at.toISOString().slice(0, 16);
+  const at = cellTime(svg, i);
   const box = svg.getBoundingClientRect();
-  show(key.replace("T", " ") + " UTC – " + names[cells[i]], box.left + (i + 0.5) * box.width / cells.length, box.bottom);
+  show(moment(at) + " – " + names[cells[i]], box.left + (i + 0.5) * box.width / cells.length, box.bottom);
   detail(link.dataset.job, svg).then(hours => {
     const h = hours && (hours.get(link.dataset.set) || [])[i];
     if (h && cursor.link === link && cursor.index === i) {
       show(words(h), box.left + (i + 0.5) * box.width / cells.length, box.bottom);
-      cursor.run = h.run;
     }
   });
-  cursor.run = "";
 }
 
 function words(h) {
-  let s = h.hour.slice(0, 16).replace("T", " ") + " UTC – " + h.state;
+  let s = moment(new Date(h.hour)) + " – " + h.state;
   if (h.files) s += "\n" + h.rows.toLocaleString("en") + " rows in " + h.files + (h.files === 1 ? " file" : " files");
   if (h.late) s += ", " + h.late.toLocaleString("en") + " late";
   if (h.sealed_in >= 0) s += "\nsealed in ledger " + h.sealed_in;
@@ -163,11 +171,25 @@ document.addEventListener("pointermove", e => {
     const i = cellUnder(link, e.clientX);
     if (link !== cursor.link || i !== cursor.index) point(link, i);
   } else if (cursor.link && cursor.link !== document.activeElement) unpoint();
+  const cell = e.target.closest && e.target.closest(".cell");
+  if (cell !== hovered) {
+    hovered = cell;
+    if (cell) showCell(cell);
+    else if (!cursor.link) tip.hidden = true;
+  }
 });
+let hovered = null;
 document.addEventListener("click", e => {
   const link = e.target.closest && e.target.closest(".striplink");
-  if (link && link === cursor.link && cursor.run) { e.preventDefault(); location.href = "/console/runs/" + encodeURIComponent(cursor.run); }
+  if (link && link === cursor.link) { e.preventDefault(); location.href = hourOf(link); }
 });
+// hourOf is the page of the hour the cursor of a strip is on.
+function hourOf(link) {
+  const to = new URL(link.href);
+  to.searchParams.set("hour", cellTime($("svg.strip", link), cursor.index).toISOString().slice(0, 16));
+  to.hash = "hour";
+  return to.href;
+}
 document.addEventListener("focusin", e => {
   if (e.target.classList.contains("striplink") && $("svg.strip", e.target) && e.target.matches(":focus-visible")) {
     point(e.target, cursor.link === e.target ? cursor.index : $("svg.strip", e.target).dataset.cells.length - 1);
@@ -176,16 +198,25 @@ document.addEventListener("focusin", e => {
 
 // --- keyboard
 function mark() {
+  offerZone();
   for (const map of all("svg.map")) {
     const cells = all(".cell", map);
     if (cells.length && !cells.some(c => c.tabIndex === 0)) cells[cells.length > 24 ? 23 : cells.length - 1].tabIndex = 0;
   }
 }
 
+// walk goes to the next cell in time, or to the one above or below: days of 23
+// and 25 hours have other columns.
 function walk(cell, key) {
-  const at = new Date(cell.dataset.at + ":00:00Z"), hour = 3600000;
-  const step = { ArrowLeft: -hour, ArrowRight: hour, ArrowUp: 24 * hour, ArrowDown: -24 * hour }[key];
-  const next = $(`.cell[data-at="${new Date(+at + step).toISOString().slice(0, 13)}"]`, cell.closest("svg"));
+  let next = null;
+  if (key === "ArrowLeft" || key === "ArrowRight") {
+    const cells = all(".cell", cell.closest("svg")).sort((a, b) => a.dataset.at < b.dataset.at ? -1 : 1);
+    next = cells[cells.indexOf(cell) + (key === "ArrowRight" ? 1 : -1)];
+  } else {
+    const row = cell.closest(".row"), other = key === "ArrowUp" ? row.previousElementSibling : row.nextElementSibling;
+    const x = c => c.firstElementChild.x.baseVal.value;
+    next = other && all(".cell", other).sort((a, b) => Math.abs(x(a) - x(cell)) - Math.abs(x(b) - x(cell)))[0];
+  }
   if (next) { cell.tabIndex = -1; next.tabIndex = 0; next.focus(); showCell(next); }
 }
 
@@ -221,8 +252,11 @@ document.addEventListener("keydown", e => {
     step(e.key === "j" ? 1 : -1);
   } else if (e.key === "/" && $("#filter")) {
     $("#filter").focus();
+  } else if (link && e.key === "Enter" && cursor.link === link) {
+    location.href = hourOf(link);
   } else if (e.key === "Escape") {
     unpoint();
+    if ($("#hour .close")) go($("#hour .close").href);
     return;
   } else return;
   e.preventDefault();
@@ -230,24 +264,37 @@ document.addEventListener("keydown", e => {
 document.addEventListener("focusin", e => { if (e.target.classList.contains("cell") && e.target.matches(":focus-visible")) showCell(e.target); });
 document.addEventListener("focusout", e => { if (e.target.classList.contains("cell")) tip.hidden = true; });
 
-// --- actions: buttons post to the API and show what it says
-document.addEventListener("click", async e => {
-  const button = e.target.closest && e.target.closest("[data-post]");
-  if (!button || button.dataset.ask && !confirm(button.dataset.ask)) return;
-  button.disabled = true;
-  let text = "";
-  try {
-    const answer = await fetch(button.dataset.post, { method: "POST", headers: { "Content-Type": "application/json" }, body: button.dataset.body || "{}" });
-    const body = await answer.json();
-    if (!answer.ok) text = body.message + (body.hint ? "\n" + body.hint : "");
-    else if (/rerun|verify/.test(button.dataset.post)) text = JSON.stringify(body, null, 2);
-  } catch (err) {
-    text = "the server was not reached: " + err.message;
+// --- hours: a cell opens its panel without leaving the page; the URL says which
+function go(href) {
+  history.pushState(null, "", href);
+  again = fetching ? 1 : 0; // what is being fetched is the page before
+  if (!fetching) refresh();
+}
+document.addEventListener("click", e => {
+  if (e.ctrlKey || e.metaKey || e.shiftKey || e.button) return;
+  const link = e.target.closest && e.target.closest("a.cell, #hour .bar a, .hoursbar .choices:not(.zones) a");
+  if (!link) return;
+  e.preventDefault();
+  go(link.href.baseVal !== undefined ? new URL(link.href.baseVal, location.href).href : link.href);
+});
+addEventListener("popstate", () => refresh());
+
+// --- what the browser's own clock shows
+function offerZone() {
+  const own = Intl.DateTimeFormat().resolvedOptions().timeZone || "UTC";
+  for (const link of all(".zones .browser")) {
+    const others = all("a:not(.browser)", link.parentElement);
+    if (others.some(a => a.textContent === own)) continue;
+    const to = new URL(location.href);
+    to.searchParams.set("zone", own);
+    link.href = to.search;
+    link.hidden = false;
+    link.textContent = own;
   }
-  button.disabled = false;
-  const place = $("#answer");
-  if (text && place) { place.textContent = text; place.hidden = false; }
-  else if (text) alert(text);
-  soon(100);
+}
+
+// --- forms: a deed is done once
+document.addEventListener("submit", e => {
+  for (const b of all("button", e.target)) setTimeout(() => { b.disabled = true; b.textContent += " …"; });
 });
 mark();
