@@ -74,12 +74,13 @@ func TestTasksAreHeardAsTheyGo(t *testing.T) {
 		say(time.Second, 0, "a", "write", "")
 		say(500*time.Millisecond, 1, "b", "read", "")
 		say(time.Second, 0, "a", "write", "connection refused")
-		say(time.Second, 1, "b", "done", "")
+		tasks.hear(Progress{Task: &loader.TaskProgress{Split: 1, Attempt: "b", Phase: "stage", Rows: 7, Files: 2}})
+		say(time.Second, 1, "b", "", "") // its end
 		r := &Run{}
 		tasks.show(r)
 		want := []Task{
 			{TaskProgress: loader.TaskProgress{Split: 0, Attempt: "a", Phase: "write"}, Since: 4000, MS: 4500, Phases: []Phase{{Name: "read", MS: 3000}}, Error: "connection refused"},
-			{TaskProgress: loader.TaskProgress{Split: 1, Attempt: "b", Phase: "done"}, Since: 7500, MS: 2000, Phases: []Phase{{Name: "read", MS: 2000}}},
+			{TaskProgress: loader.TaskProgress{Split: 1, Attempt: "b", Phase: "done", Rows: 7, Files: 2}, Since: 7500, MS: 2000, Phases: []Phase{{Name: "read", MS: 1000}, {Name: "stage", MS: 1000}}},
 		}
 		if !reflect.DeepEqual(r.Tasks, want) {
 			t.Errorf("%+v\nwant %+v", r.Tasks, want)

@@ -115,11 +115,27 @@ func (t *tasks) hear(p Progress) {
 		h.task.Since = now.Sub(t.began).Milliseconds()
 		t.at[key] = h
 	}
-	if p.Error == "" || h.task.Attempt == "" {
-		h.advance(p.Task, now)
+	if word := h.word(p); p.Error == "" || h.task.Attempt == "" {
+		h.advance(&word, now)
 	}
 	h.task.Error = p.Error
 	h.task.MS = now.Sub(h.since).Milliseconds()
+}
+
+// word is how far the attempt is by what is heard now. That it has ended is said
+// without its phase and its counts.
+func (h *heard) word(p Progress) loader.TaskProgress {
+	word := *p.Task
+	if word.Phase != "" {
+		return word
+	}
+	if h.task.Attempt != "" {
+		word = h.task.TaskProgress
+	}
+	if p.Error == "" {
+		word.Phase = "done"
+	}
+	return word
 }
 
 // advance takes in how far the attempt is. The time since the last word counts
