@@ -48,6 +48,7 @@ type Broker struct {
 	peers       *peer.Peers // nil = alone
 	peerAddr    string      // told to the others
 	peerServer  *wire.Server
+	founder     bool               // of the nodes it is told to join, itself among them, the one to found the cluster
 	founded     bool               // the cluster, in this run
 	foreign     chan peer.Identity // a node of another cluster
 	fetchers    *replica.Fetchers

@@ -32,7 +32,7 @@ type Config struct {
 	PeerAdvertise string       // host:port told to the others; where Peer is bound
 	PeerListener  net.Listener // instead of Peer, as tests do; closed by Close
 	PeerDial      func(ctx context.Context, addr string) (net.Conn, error)
-	Join          []string // peer addresses of the cluster to join, while the data directory is empty
+	Join          []string // peer addresses of the cluster to join, while the data directory is empty; with its own, nodes that start a cluster together
 	ClusterKey    []byte   // secret of the cluster; needed when Peer is not loopback
 	HTTP          string   // host:port of this node's API, told to the others; may be ""
 	BootID        string   // of the machine, the kernel's; tests that cut power have their own

@@ -3,6 +3,8 @@ package broker
 import (
 	"context"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"sawlog/broker/peer"
@@ -14,6 +16,12 @@ import (
 // know its address would write to a cluster of its own, beside their own. But
 // then the others look for it at this address. So it listens a moment before it
 // founds, and ends when it hears from them later, as long as it is new.
+
+// A node whose --join names itself among others shares that list with them: they
+// start together, and the one whose address sorts first founds the cluster. It
+// does once each of the others has said that it belongs to none. If one does, this
+// node's disk was replaced, and it joins; one that doesn't answer may be a member,
+// so it is waited for.
 
 // foundPause is longer than the pauses in which an active controller looks for
 // a node that doesn't answer, and than any node waits before it stands for
@@ -46,6 +54,66 @@ func (b *Broker) found(ctx context.Context) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
+}
+
+// knowSelf takes this node out of those it is told to join, and notes whether it
+// is the one of them to found a cluster.
+func (b *Broker) knowSelf() error {
+	all := b.config.Join
+	b.config.Join = nil
+	for _, addr := range all {
+		if addr == b.peerAddr || addr == b.config.Peer {
+			b.founder = addr == slices.Min(all)
+			continue
+		}
+		b.config.Join = append(b.config.Join, addr)
+	}
+	if len(all) > 0 && len(b.config.Join) == 0 {
+		return fmt.Errorf("broker: a node can't join itself at %s: name others too, or nobody to found a cluster", b.peerAddr)
+	}
+	return nil
+}
+
+// askPause is between two rounds of asking others for their cluster.
+const askPause = 300 * time.Millisecond
+
+// founds tells whether a node with a new data directory founds a cluster, once
+// it may, or joins one.
+func (b *Broker) founds(ctx context.Context) (bool, error) {
+	if len(b.config.Join) > 0 && !b.founder {
+		return false, nil
+	}
+	unknown := b.config.Join
+	for len(unknown) > 0 {
+		b.stage(fmt.Sprintf("it founds a cluster once %s told that they belong to none", strings.Join(unknown, ", ")))
+		var left []string
+		for _, addr := range unknown {
+			switch cluster, err := b.clusterOf(ctx, addr); {
+			case err != nil:
+				left = append(left, addr)
+			case cluster != "":
+				return false, nil
+			}
+		}
+		if unknown = left; len(unknown) == 0 {
+			break
+		}
+		select {
+		case <-time.After(askPause):
+		case <-ctx.Done():
+			return false, ctx.Err()
+		}
+	}
+	return true, b.found(ctx)
+}
+
+// clusterOf asks the node at an address which cluster it belongs to; "" = none.
+func (b *Broker) clusterOf(ctx context.Context, addr string) (string, error) {
+	c, err := b.peers.Dial(ctx, addr, peer.Calls, offsets.NoBroker)
+	if err != nil {
+		return "", err
+	}
+	return c.Remote.Cluster, c.Close()
 }
 
 // formerMember is the error of a node that would found a second cluster.

@@ -59,6 +59,10 @@ func (b *Broker) openPeers() error {
 	if c.Peer == "" && c.PeerListener == nil {
 		return nil
 	}
+	// A member says so from the first connection on: whoever hears of none founds a
+	// cluster.
+	meta := b.disk.Meta()
+	b.nodeID, b.clusterID = meta.NodeID, meta.ClusterID
 	b.identify()
 	b.peers, err = peer.Open(peer.Config{
 		Listen: c.Peer, Listener: c.PeerListener, Dial: c.PeerDial, Key: c.ClusterKey,
@@ -76,7 +80,7 @@ func (b *Broker) openPeers() error {
 	if b.peerAddr == "" {
 		b.peerAddr = b.peers.Addr()
 	}
-	return nil
+	return b.knowSelf()
 }
 
 // identify sets what identity says, as far as it is known.
@@ -93,10 +97,11 @@ func (b *Broker) identify() {
 func (b *Broker) enter(ctx context.Context) error {
 	meta := b.disk.Meta()
 	if meta.ClusterID == "" {
-		if len(b.config.Join) == 0 {
-			if err := b.found(ctx); err != nil {
-				return err
-			}
+		founds, err := b.founds(ctx)
+		if err != nil {
+			return err
+		}
+		if founds {
 			meta.ClusterID, meta.NodeID = randomID(), max(b.config.NodeID, 1)
 		} else {
 			to, err := b.join(ctx)
