@@ -31,7 +31,7 @@ READER_SEEDS ?= 8
 # No cgo anywhere but for the race detector; builds and tests share one cache.
 export CGO_ENABLED = 0
 
-.PHONY: build run test race check fmt vet lint crash fuzz compat hdfs yarn soak chaos failover mutants readers bench bench-peers bench-loader bench-isolation clean FORCE
+.PHONY: build run test race check fmt vet lint crash fuzz compat hdfs yarn soak chaos failover mutants readers bench bench-peers bench-loader bench-isolation deb clean FORCE
 
 # tested runs the tests of packages, says what failed and what was skipped.
 define tested
@@ -167,6 +167,13 @@ bench-loader: bin/sawlog
 # takes about 9 minutes.
 bench-isolation: bin/sawlog
 	go test -count=1 -timeout 1h -v -run 'TestIsolation$$|TestClassCost$$' ./broker/compat/bench -rounds 6 -seconds 10s -sawlog $(CURDIR)/bin/sawlog
+
+# The Debian package, the same bytes for the same commit: DEB_ARCH=arm64 for
+# another machine.
+DEB_ARCH ?= amd64
+deb: bin/sawlog
+	GOARCH=$(DEB_ARCH) go build -trimpath -ldflags '$(LDFLAGS)' -o bin/release/$(DEB_ARCH)/sawlog ./cmd/sawlog
+	SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) go run ./packaging/deb -binary bin/release/$(DEB_ARCH)/sawlog -host bin/sawlog -version $(VERSION) -arch $(DEB_ARCH)
 
 bench:
 	go test -run '^$$' -bench . -benchmem -count=5 ./...

@@ -70,6 +70,9 @@ var rooms = map[string][]string{
 	"cmd/sawlog/config":             {"*"},
 	"cmd/sawlog/output":             {"*"},
 	"cmd/sawlog/demo":               {"*"},
+	"cmd/sawlog/systemd":            {},
+	"packaging":                     {}, // tests only
+	"packaging/deb":                 {},
 	"loader/engine/kubernetes/kubetest": {
 		"broker/compat/peer", "loader/engine/enginetest", // for tests
 	},

@@ -17,8 +17,8 @@ import (
 )
 
 func (a *app) doctor() *cobra.Command {
-	c := &cobra.Command{Use: "doctor", Short: "Find out why something does not work", Example: "  sawlog doctor connect 127.0.0.1:9092\n  sawlog doctor disk /var/lib/sawlog\n  sawlog doctor hdfs hdfs://nn1:8020/warehouse\n  sawlog doctor hadoop pageviews.yaml"}
-	c.AddCommand(a.doctorConnect(), a.doctorDisk(), a.doctorHDFS(), a.doctorHadoop())
+	c := &cobra.Command{Use: "doctor", Short: "Find out why something does not work", Example: "  sawlog doctor connect 127.0.0.1:9092\n  sawlog doctor server\n  sawlog doctor disk /var/lib/sawlog\n  sawlog doctor hdfs hdfs://nn1:8020/warehouse\n  sawlog doctor hadoop pageviews.yaml"}
+	c.AddCommand(a.doctorConnect(), a.doctorServer(), a.doctorDisk(), a.doctorHDFS(), a.doctorHadoop())
 	return c
 }
 

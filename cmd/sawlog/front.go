@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 	"sync/atomic"
@@ -9,19 +10,55 @@ import (
 // front is what the HTTP port shows: from the first moment on that the node
 // lives, and why it isn't ready; everything else once it has started.
 type front struct {
-	stage atomic.Pointer[string]
-	face  atomic.Pointer[http.Handler]
+	stage  atomic.Pointer[string]
+	opened atomic.Pointer[opened]
+}
+
+// opened is a node that has started.
+type opened struct {
+	face   http.Handler
+	broker serving
+}
+
+// serving is what is asked of a broker that has started.
+type serving interface {
+	Ready() error
+	Addr() string
 }
 
 // at notes what the start is at.
 func (f *front) at(stage string) { f.stage.Store(&stage) }
 
 // open shows the node's face from now on.
-func (f *front) open(face http.Handler) { f.face.Store(&face) }
+func (f *front) open(face http.Handler, b serving) { f.opened.Store(&opened{face, b}) }
+
+// ready is nil where /readyz answers 200, else what it says.
+func (f *front) ready() error {
+	if o := f.opened.Load(); o != nil {
+		return o.broker.Ready()
+	}
+	return errors.New(f.starts())
+}
+
+// broker is where the broker listens; "" before it does.
+func (f *front) broker() string {
+	if o := f.opened.Load(); o != nil {
+		return o.broker.Addr()
+	}
+	return ""
+}
+
+// starts says what the start is at.
+func (f *front) starts() string {
+	if at := f.stage.Load(); at != nil {
+		return "it starts: " + *at
+	}
+	return "it starts: it has begun"
+}
 
 func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if face := f.face.Load(); face != nil {
-		(*face).ServeHTTP(w, r)
+	if o := f.opened.Load(); o != nil {
+		o.face.ServeHTTP(w, r)
 		return
 	}
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
@@ -29,11 +66,7 @@ func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		_, _ = fmt.Fprintln(w, "ok") // the caller went away
 		return
 	}
-	stage := "it has begun"
-	if at := f.stage.Load(); at != nil {
-		stage = *at
-	}
 	w.Header().Set("Retry-After", "1")
 	w.WriteHeader(http.StatusServiceUnavailable)
-	_, _ = fmt.Fprintf(w, "[-] broker: it starts: %s\nnot ready\n", stage)
+	_, _ = fmt.Fprintf(w, "[-] broker: %s\nnot ready\n", f.starts())
 }

@@ -26,7 +26,7 @@ func TestFront(t *testing.T) {
 		}
 		f.at("it waits for the active controller")
 	}
-	f.open(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusTeapot) }))
+	f.open(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusTeapot) }), nil)
 	if code, _ := said("/readyz"); code != http.StatusTeapot {
 		t.Errorf("started: %d", code)
 	}

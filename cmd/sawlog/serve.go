@@ -19,7 +19,10 @@ may read in a second: batch.bytes.per.second, 0 for no limit.
 Records are kept a week by default. An acknowledged record is in the page cache:
 it survives the death of this process, and after a power cut of a single node
 what was written in the last flush.ms (1000 by default) may be gone. A topic
-with flush.messages=1 loses nothing.`,
+with flush.messages=1 loses nothing.
+
+Started by systemd as Type=notify it tells when it is ready and what it waits for,
+and feeds the watchdog as long as the broker answers a request of its own.`,
 		Example: "  sawlog serve --data /var/lib/sawlog\n  sawlog serve -c /etc/sawlog.yaml --listen 0.0.0.0:9092 --advertise kafka1:9092 --insecure\n  sawlog serve --data d2 --listen 127.0.0.1:9192 --peer 127.0.0.1:9193 --http 127.0.0.1:8188 --join 127.0.0.1:9093",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			cfg, err := loadConfig(cmd, file)

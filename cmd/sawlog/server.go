@@ -15,6 +15,7 @@ import (
 	"sawlog/cmd/sawlog/api"
 	"sawlog/cmd/sawlog/config"
 	"sawlog/cmd/sawlog/output"
+	"sawlog/cmd/sawlog/systemd"
 	"sawlog/consumer"
 	"sawlog/jobs"
 	"sawlog/loader/sink/hdfs"
@@ -23,19 +24,20 @@ import (
 
 // server is one running node: broker, scheduler, and the HTTP side.
 type server struct {
-	broker   *broker.Broker
-	jobs     *scheduling
-	tickets  *tickets
-	runner   *runner
-	forward  http.Handler
-	front    front
-	http     *http.Server
-	httpAddr string
-	log      *slog.Logger
-	cluster  api.Cluster
-	broke    chan error    // the error that ends the server
-	done     chan struct{} // closed by close
-	wg       sync.WaitGroup
+	broker     *broker.Broker
+	jobs       *scheduling
+	tickets    *tickets
+	runner     *runner
+	forward    http.Handler
+	front      front
+	supervisor systemd.Notifier
+	http       *http.Server
+	httpAddr   string
+	log        *slog.Logger
+	cluster    api.Cluster
+	broke      chan error    // the error that ends the server
+	done       chan struct{} // closed by close
+	wg         sync.WaitGroup
 
 	scheduling context.CancelFunc // ends the scheduler
 	scheduled  sync.WaitGroup
@@ -44,7 +46,11 @@ type server struct {
 // startServer starts everything in the order in which it is needed; what fails
 // takes down what stands already.
 func startServer(ctx context.Context, c *config.Config, log *slog.Logger) (*server, error) {
-	s := &server{log: log, broke: make(chan error, 3), done: make(chan struct{})}
+	supervisor, err := systemd.Take()
+	if err != nil {
+		return nil, output.Errorf(output.Usage, "%w", err)
+	}
+	s := &server{log: log, supervisor: supervisor, broke: make(chan error, 3), done: make(chan struct{})}
 	if err := s.start(ctx, c); err != nil {
 		return nil, errors.Join(err, s.close())
 	}
@@ -64,6 +70,7 @@ func (s *server) start(ctx context.Context, c *config.Config) error {
 			s.broke <- fmt.Errorf("http: %w", err)
 		}
 	})
+	s.supervise(ctx)
 	s.broker, err = broker.Open(ctx, broker.Config{
 		Dir: c.Data, Listen: c.Listen, Advertise: c.Advertise, NodeID: offsets.BrokerID(c.NodeID),
 		Rack: c.Rack, Insecure: c.Insecure, Logger: s.log, Defaults: c.Topics,
@@ -83,7 +90,7 @@ func (s *server) start(ctx context.Context, c *config.Config) error {
 	if err := s.schedule(ctx); err != nil {
 		return err
 	}
-	s.front.open(s.jobs)
+	s.front.open(s.jobs, s.broker)
 	s.wg.Go(func() {
 		select {
 		case <-s.done:
@@ -162,6 +169,7 @@ const drainTime = 10 * time.Second
 // close hands over what the node leads while /readyz says so, and then stops
 // everything, the faces first.
 func (s *server) close() error {
+	supervised{tell: s.supervisor.Tell, log: s.log}.say(systemd.Stopping, systemd.Status("it stops"))
 	if s.broker != nil {
 		draining, cancel := context.WithTimeout(context.Background(), drainTime)
 		if err := s.broker.Drain(draining); err != nil {

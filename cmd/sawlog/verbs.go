@@ -9,6 +9,6 @@ func (a *app) verbs() []*cobra.Command {
 		a.topic(), a.group(), a.clusters(), a.produce(), a.consume(),
 		a.plan(), a.run(), a.rerun(), a.replay(), a.backfill(), a.verify(),
 		a.job(), a.runs(), a.out(), a.task(),
-		a.config(), a.doctor(), a.logs(), a.man(), a.version(),
+		a.config(), a.doctor(), a.logs(), a.man(), a.completion(), a.version(),
 	}
 }

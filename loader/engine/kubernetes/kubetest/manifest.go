@@ -1,7 +1,7 @@
 package kubetest
 
 import (
-	_ "embed"
+	"embed"
 	"fmt"
 	"regexp"
 	"slices"
@@ -10,18 +10,20 @@ import (
 	"go.yaml.in/yaml/v4"
 )
 
-// rule is one line of job-v1.txt.
+// rule is one line of a table such as job-v1.txt.
 type rule struct {
 	kind     string
 	required bool
 }
 
-//go:embed job-v1.txt
-var published string
+//go:embed *-v1.txt
+var published embed.FS
 
-func rules() map[string]rule {
+// rules are those of a kind; none where there is no table of it.
+func rules(kind string) map[string]rule {
+	text, _ := published.ReadFile(strings.ToLower(kind) + "-v1.txt")
 	all := map[string]rule{}
-	for line := range strings.Lines(published) {
+	for line := range strings.Lines(string(text)) {
 		if line = strings.TrimSpace(line); line == "" || line[0] == '#' {
 			continue
 		}
@@ -31,13 +33,19 @@ func rules() map[string]rule {
 	return all
 }
 
-// Check says what of the manifest of a Job the published types would refuse.
+// Check says what of a manifest the published types would refuse: of a Job, or
+// of another kind that has a table.
 func Check(text []byte) (wrong []string) {
 	var tree any
 	if err := yaml.Unmarshal(text, &tree); err != nil {
 		return []string{err.Error()}
 	}
-	all := rules()
+	top, _ := tree.(map[string]any)
+	kind, _ := top["kind"].(string)
+	all := rules(kind)
+	if len(all) == 0 {
+		return []string{fmt.Sprintf("no table of the fields of a %q", kind)}
+	}
 	has := map[string]int{} // how often a path, without indexes, is there
 	var visit func(path string, v any)
 	visit = func(path string, v any) {
