@@ -67,6 +67,9 @@ func (e *entries) LastIndex() (uint64, error) {
 
 func (e *entries) empty() bool { return e.log.Start() >= e.log.End() }
 
+// lacks tells whether the log ends before an index.
+func (e *entries) lacks(index uint64) bool { return e.empty() || offsetOf(index) >= e.log.End() }
+
 // GetLog reads one entry.
 func (e *entries) GetLog(index uint64, into *raft.Log) error {
 	e.mu.Lock()
@@ -262,8 +265,8 @@ func (e *entries) forget() {
 // a batch of its own: a log is cut between batches only, and Raft cuts it between
 // any two entries.
 func buildRaftBatches(logs []*raft.Log) ([]batches.Batch, int, error) {
-	if logs[0].Term > math.MaxInt32 {
-		return nil, 0, fmt.Errorf("raft log entry %d: %w: term %d is larger than a leader epoch", logs[0].Index, errFormat, logs[0].Term)
+	if term := logs[0].Term; term == 0 || term > math.MaxInt32 {
+		return nil, 0, fmt.Errorf("raft log entry %d: %w: term %d is none, or larger than a leader epoch", logs[0].Index, errFormat, term)
 	}
 	var all []batches.Batch
 	for i, l := range logs {

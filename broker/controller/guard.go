@@ -3,6 +3,7 @@ package controller
 import (
 	"errors"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/hashicorp/raft"
@@ -22,12 +23,20 @@ var errStalled = errors.New("the disk takes too long to store the raft log")
 // stallGuard is a log store that fails instead of hanging, so that Raft steps
 // down. What was being written may be in the log all the same; Raft takes that
 // for the tail of a leader that was replaced.
+//
+// A follower cuts what another leader overwrites, then stores that leader's
+// entries. When storing fails, as on a full disk, Raft goes on believing in what
+// was cut, and would ask for it in vain until it is started anew (guard G8). So
+// the entries that are gone are answered as ones of term 0, which no leader has:
+// Raft finds that they differ, cuts again, and stores what it is sent.
 type stallGuard struct {
 	*entries
 	// stalled is told when the limit is exceeded.
 	stalled func()
 	// alone tells whether nobody could take over, so that waiting is best.
 	alone func() bool
+
+	believed atomic.Uint64 // the last index that Raft takes for stored since a cut; 0 = what the log says
 
 	mu     sync.Mutex
 	writer chan struct{} // closed when the write that stalled has ended; nil = none has
@@ -37,8 +46,37 @@ type stallGuard struct {
 // StoreLog stores one entry.
 func (g *stallGuard) StoreLog(l *raft.Log) error { return g.StoreLogs([]*raft.Log{l}) }
 
+// GetLog reads one entry, also one that was cut and not replaced yet.
+func (g *stallGuard) GetLog(index uint64, into *raft.Log) error {
+	err := g.entries.GetLog(index, into)
+	if errors.Is(err, raft.ErrLogNotFound) && index <= g.believed.Load() && g.lacks(index) {
+		*into = raft.Log{Index: index}
+		return nil
+	}
+	return err
+}
+
+// DeleteRange deletes entries, of which the last ones may have been cut before.
+func (g *stallGuard) DeleteRange(first, last uint64) error {
+	if g.lacks(first) {
+		return nil
+	}
+	if g.lacks(last + 1) {
+		g.believed.Store(max(last, g.believed.Load()))
+	}
+	return g.entries.DeleteRange(first, last)
+}
+
 // StoreLogs appends entries and syncs them, or fails when that takes too long.
 func (g *stallGuard) StoreLogs(logs []*raft.Log) error {
+	err := g.store(logs)
+	if err == nil {
+		g.believed.Store(0)
+	}
+	return err
+}
+
+func (g *stallGuard) store(logs []*raft.Log) error {
 	if g.alone() {
 		return g.entries.StoreLogs(logs)
 	}

@@ -103,7 +103,7 @@ type Controller struct {
 	where    *addresses
 	peers    *peer.Peers
 	stream   *stream
-	trans    *raft.NetworkTransport
+	trans    *vouching
 	guard    *stallGuard
 	leaders  *leaders
 	stable   *stable

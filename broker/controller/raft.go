@@ -48,12 +48,12 @@ func (c *Controller) startRaft(config Config, snaps *snapshots, found bool) erro
 	c.self, c.addr, c.others = id, config.PeerAddr, config.Join
 	c.stream = newStream(config.Peers, id, config.PeerAddr, c.where, c.parted)
 	logger := newRaftLogger(config.Logger)
-	c.trans = raft.NewNetworkTransportWithConfig(&raft.NetworkTransportConfig{
+	c.trans = newVouching(raft.NewNetworkTransportWithConfig(&raft.NetworkTransportConfig{
 		Logger: logger, Stream: c.stream, ServerAddressProvider: c.stream, MaxPool: 3, Timeout: rpcTimeout,
 		// One message at a time: a pipeline gains nothing where changes share
 		// entries, and one that met a stalled disk may stay wedged.
 		MaxRPCsInFlight: 1,
-	})
+	}))
 	rc := raft.DefaultConfig()
 	rc.LocalID = id
 	rc.Logger = logger
