@@ -183,6 +183,17 @@ func TestImage(t *testing.T) {
 	}
 }
 
+// run runs the command line, which must succeed.
+func run(t *testing.T, args ...string) string {
+	t.Helper()
+	c := exec.Command(peer.Binary(t), args...)
+	out, err := c.CombinedOutput()
+	if err != nil {
+		t.Fatalf("sawlog %s: %v\n%s", strings.Join(args, " "), err, out)
+	}
+	return string(out)
+}
+
 func awaitReady(t *testing.T, web string) {
 	t.Helper()
 	for end := time.Now().Add(30 * time.Second); time.Now().Before(end); time.Sleep(50 * time.Millisecond) { // another process acts
