@@ -179,7 +179,7 @@ func (f *fetcher) route(ctx context.Context) error {
 			return err
 		}
 		t = topics[0]
-		f.opts.Leaders.learn(t)
+		f.opts.Leaders.Learn(t)
 	}
 	f.routed = true
 	if !f.id.IsZero() && !t.ID.IsZero() && t.ID != f.id {

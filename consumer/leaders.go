@@ -22,7 +22,8 @@ func (l *Leaders) of(topic string) (t Topic, known bool) {
 	return t, known
 }
 
-func (l *Leaders) learn(t Topic) {
+// Learn takes in who leads the partitions of a topic.
+func (l *Leaders) Learn(t Topic) {
 	if l == nil {
 		return
 	}
