@@ -1,7 +1,9 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
+	"fmt"
 	"path"
 	"strconv"
 	"strings"
@@ -293,7 +295,7 @@ func (a *app) outFind() *cobra.Command {
 				return output.Errorf(output.NotFound, "%s is not loaded in data set %s", what, fold.Dataset)
 			}
 			for _, f := range fold.HoldersOf(topic, partition, at) {
-				row, err := rowOf(store, f, partition, at)
+				row, err := rowOf(cmd.Context(), store, f, partition, at)
 				if err != nil {
 					return err
 				}
@@ -325,7 +327,7 @@ func parsePosition(s string) (topic string, partition int32, at offsets.Offset, 
 }
 
 // rowOf finds the row of an offset in a file; -1 when it is not there.
-func rowOf(store sink.Sink, file *loader.Visible, partition int32, at offsets.Offset) (row int64, err error) {
+func rowOf(ctx context.Context, store sink.Sink, file *loader.Visible, partition int32, at offsets.Offset) (row int64, err error) {
 	r, closeFile, err := openRows(store, file)
 	if err != nil {
 		return -1, err
@@ -335,26 +337,9 @@ func rowOf(store sink.Sink, file *loader.Visible, partition int32, at offsets.Of
 			err = cerr
 		}
 	}()
-	names := map[string]bool{}
-	for _, c := range r.Columns() {
-		names[c] = true
+	if row, err = loader.RowOf(ctx, r, partition, at); err != nil {
+		err = fmt.Errorf("%s: %w", file.Path, err)
 	}
-	cols := []string{"_partition", "_offset"}
-	if names["partition"] && names["offset"] && names["reason"] { // a quarantine file
-		cols = []string{"partition", "offset"}
-	} else if !names["_partition"] || !names["_offset"] {
-		return -1, output.Errorf(output.NotFound, "%s has no _partition and _offset columns: the row is not to be found", file.Path)
-	}
-	want := [2]string{strconv.Itoa(int(partition)), strconv.FormatInt(int64(at), 10)}
-	row = -1
-	var n int64
-	err = r.Read(cols, 0, -1, func(values [][]byte) error {
-		if row < 0 && string(values[0]) == want[0] && string(values[1]) == want[1] {
-			row = n
-		}
-		n++
-		return nil
-	})
 	return row, err
 }
 
