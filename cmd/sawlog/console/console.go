@@ -41,6 +41,7 @@ type Config struct {
 	// run empty, the data set. Both may give a report with their error.
 	Rerun  func(ctx context.Context, s *jobs.Spec, set jobs.Set, run string) (*loader.RerunReport, error)
 	Verify func(ctx context.Context, s *jobs.Spec, set jobs.Set, run string) (*loader.VerifyReport, error)
+	Sources
 }
 
 // console serves the pages under /console/.
@@ -50,6 +51,7 @@ type console struct {
 
 	// clusterPart draws what the overview says of the brokers; nil = nothing.
 	clusterPart func(*http.Request) template.HTML
+	rates       rates
 
 	mu       sync.Mutex
 	reports  []*kept // the last ones
@@ -68,7 +70,7 @@ func New(c Config) http.Handler {
 		"count": count, "size": size, "clock": clock, "shape": legendShape, "took": took, "distance": func(t time.Time) string { return distance(t, c.Now()) },
 		"nav": func() []place { return places }, "path": url.PathEscape, "query": url.QueryEscape, "duration": duration,
 		"phases": func() []string { return taskPhases }, "more": func(list []string, shown int) int { return len(list) - shown },
-	}).ParseFS(sheets, "static/*.html"))}
+	}).Funcs(otherFuncs).ParseFS(sheets, "static/*.html"))}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /console/{$}", k.overview)
 	mux.HandleFunc("GET /console/jobs/{job}", k.job)

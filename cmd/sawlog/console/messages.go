@@ -1,0 +1,336 @@
+package console
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"sawlog/consumer"
+	"sawlog/jobs"
+	"sawlog/offsets"
+)
+
+// messagesBody is the page of a topic's records.
+type messagesBody struct {
+	Topic      string
+	Partitions int
+	Ask        messageAsk
+	Quick      []choice
+	Counts     []choice
+	Shows      []choice
+	Rows       []messageRow
+	Older      string // links to the pages before and behind, of one partition
+	Newer      string
+	Notes      []string
+	Empty      string
+	Lines      []string
+}
+
+// messageAsk is which records a page shows, and how.
+type messageAsk struct {
+	Partition string // "" = all
+	From      string // a bound of the range grammar: the page begins there
+	Before    int64  // the page ends there, of one partition; untold = not asked
+	Count     int
+	Show      string // auto | json | text | hex
+	Zone      string
+}
+
+// messageRow is one record of the page.
+type messageRow struct {
+	Partition  int32
+	Offset     int64
+	Time       time.Time
+	Ago        string
+	Key, Value shown
+	Headers    []headerRow
+	Skipped    int64 // offsets before it that hold no record
+	Here       string
+}
+
+// headerRow is one header of a record.
+type headerRow struct {
+	Key   string
+	Value shown
+}
+
+// messageCounts are how many records a page may show, the first by default.
+var messageCounts = []int{20, 50, 100}
+
+// messageShows are the ways to show keys and values.
+var messageShows = []string{"auto", "json", "text", "hex"}
+
+func (k *console) messages(w http.ResponseWriter, r *http.Request) {
+	c, ctx, done, err := k.kafka(r.Context())
+	defer done()
+	if err != nil {
+		k.refuse(w, "topics", err)
+		return
+	}
+	ask, err := messageAskOf(r.URL.Query())
+	if err != nil {
+		k.refuse(w, "topics", err)
+		return
+	}
+	found, err := topicStates(ctx, c, r.PathValue("topic"))
+	if err != nil {
+		k.refuse(w, "topics", err)
+		return
+	}
+	read := &messageRead{c: c, topic: &found[0], ask: ask, now: k.Now()}
+	if err := read.carryOut(ctx); err != nil {
+		k.refuse(w, "topics", err)
+		return
+	}
+	k.draw(w, r, "messages.html", page{Title: read.topic.Name + " messages", Nav: "topics", Still: true, Body: k.messagesBody(ctx, read)})
+}
+
+// messageAskOf reads the query of a page.
+func messageAskOf(query url.Values) (messageAsk, error) {
+	ask := messageAsk{Partition: strings.TrimSpace(query.Get("partition")), From: strings.TrimSpace(query.Get("from")), Before: untold, Count: messageCounts[0], Show: messageShows[0], Zone: query.Get("zone")}
+	wrong := func(msg, hint string) (messageAsk, error) {
+		return ask, &jobs.Refusal{Kind: jobs.ErrInvalid, Msg: msg, Hint: hint}
+	}
+	if n, err := strconv.Atoi(query.Get("n")); err == nil && slices.Contains(messageCounts, n) {
+		ask.Count = n
+	}
+	if show := query.Get("show"); slices.Contains(messageShows, show) {
+		ask.Show = show
+	}
+	if _, err := strconv.ParseUint(ask.Partition, 10, 31); err != nil && ask.Partition != "" {
+		return wrong("partition "+strconv.Quote(ask.Partition)+": want a number, or nothing for all", "")
+	}
+	if text := query.Get("before"); text != "" {
+		n, err := strconv.ParseInt(text, 10, 64)
+		if err != nil || n < 0 || ask.Partition == "" {
+			return wrong("before: want an offset of one partition", "")
+		}
+		ask.Before = n
+	}
+	if ask.From != "" {
+		if _, err := boundOf(ask.From, time.Now()); err != nil {
+			return wrong("from "+strconv.Quote(ask.From)+": want earliest, latest, an offset, -N or @TIME", "such as @2026-11-29T14, @-1h or -100")
+		}
+	}
+	return ask, nil
+}
+
+// boundOf reads one bound of the range grammar.
+func boundOf(text string, now time.Time) (offsets.Bound, error) {
+	q, err := offsets.ParseQuery(text+".."+text, now)
+	return q.Start, err
+}
+
+// query is the URL of the ask, with some of it changed.
+func (a messageAsk) query(change func(*messageAsk)) string {
+	change(&a)
+	q := url.Values{}
+	put := func(name, value, usual string) {
+		if value != usual {
+			q.Set(name, value)
+		}
+	}
+	put("partition", a.Partition, "")
+	put("from", a.From, "")
+	if a.Before >= 0 {
+		q.Set("before", strconv.FormatInt(a.Before, 10))
+	}
+	put("n", strconv.Itoa(a.Count), strconv.Itoa(messageCounts[0]))
+	put("show", a.Show, messageShows[0])
+	put("zone", a.Zone, "")
+	return "?" + q.Encode()
+}
+
+// from is the ask from another bound on.
+func (a messageAsk) from(bound string) string {
+	return a.query(func(a *messageAsk) { a.From, a.Before = bound, untold })
+}
+
+// messagesBody lays out what was read.
+func (k *console) messagesBody(ctx context.Context, read *messageRead) *messagesBody {
+	a := read.ask
+	b := &messagesBody{Topic: read.topic.Name, Partitions: len(read.topic.Partitions), Ask: a, Notes: read.notes}
+	newest := a.From == "" && a.Before < 0
+	b.Quick = []choice{
+		{Name: "newest", Href: a.from(""), Chosen: newest},
+		{Name: "oldest", Href: a.from("earliest"), Chosen: a.From == "earliest"},
+		{Name: "an hour ago", Href: a.from("@-1h"), Chosen: a.From == "@-1h"},
+		{Name: "a day ago", Href: a.from("@-24h"), Chosen: a.From == "@-24h"},
+	}
+	for _, n := range messageCounts {
+		b.Counts = append(b.Counts, choice{strconv.Itoa(n), a.query(func(a *messageAsk) { a.Count = n }), n == a.Count})
+	}
+	for _, s := range messageShows {
+		b.Shows = append(b.Shows, choice{s, a.query(func(a *messageAsk) { a.Show = s }), s == a.Show})
+	}
+	decode := k.decoderOf(read.topic.Name, a.Show)
+	defer decode.close()
+	for i := range read.records {
+		b.Rows = append(b.Rows, k.messageRow(ctx, &read.records[i], a, decode))
+	}
+	b.page(read)
+	return b
+}
+
+func (k *console) messageRow(ctx context.Context, m *message, a messageAsk, decode *valueDecoder) messageRow {
+	row := messageRow{Partition: m.partition, Offset: m.offset, Skipped: m.skipped, Key: show(m.key, a.Show), Value: decode.value(ctx, m)}
+	if m.millis >= 0 {
+		row.Time = time.UnixMilli(m.millis).UTC()
+		row.Ago = distance(row.Time, k.Now())
+	}
+	for _, h := range m.headers {
+		row.Headers = append(row.Headers, headerRow{printable(h.key), show(h.value, "auto")})
+	}
+	row.Here = a.query(func(a *messageAsk) {
+		a.Partition, a.From, a.Before = strconv.Itoa(int(m.partition)), strconv.FormatInt(m.offset, 10), untold
+	})
+	return row
+}
+
+// page adds the links to the pages before and behind, the command line of the
+// same records, and what an empty page says.
+func (b *messagesBody) page(read *messageRead) {
+	a, name := b.Ask, shell(b.Topic)
+	if w := read.window; a.Partition != "" {
+		if w.From > w.Start {
+			b.Older = a.query(func(a *messageAsk) { a.Before, a.From = w.From, "" })
+		}
+		if w.To < w.End {
+			b.Newer = a.from(strconv.FormatInt(w.To, 10))
+		}
+		if w.From < w.To {
+			b.Lines = append(b.Lines, "sawlog consume "+name+" --range "+shell(a.Partition+"="+strconv.FormatInt(w.From, 10)+".."+strconv.FormatInt(w.To, 10)))
+		}
+	} else {
+		b.Lines = append(b.Lines, "sawlog consume "+name+" --range "+shell(cmp.Or(a.From, "-"+strconv.Itoa(a.Count))+"..latest")+" -n "+strconv.Itoa(a.Count))
+	}
+	if len(b.Rows) > 0 {
+		return
+	}
+	switch {
+	case read.everything == 0:
+		b.Empty = "No record is in the log of " + b.Topic + ". Send some: sawlog produce " + name + " FILE"
+	case read.everything < 0:
+		b.Empty = "Nothing could be read of " + b.Topic + "."
+	default:
+		b.Empty = "No record stands there. The log holds " + count(read.everything) + " offsets: look at the newest or the oldest."
+	}
+}
+
+// messageRead reads the records of one page.
+type messageRead struct {
+	c          consumer.Cluster
+	topic      *topicState
+	ask        messageAsk
+	now        time.Time
+	records    []message
+	window     window // of one partition
+	everything int64  // offsets in the logs that were asked
+	notes      []string
+}
+
+// partitionsRead is how many partitions a page reads when none is chosen.
+const partitionsRead = 32
+
+// carryOut reads the page's records; what can't be read becomes a note.
+func (m *messageRead) carryOut(ctx context.Context) error {
+	ps := partitionsOf([]topicState{*m.topic})
+	if m.ask.Partition != "" {
+		i := slices.IndexFunc(ps, func(p *partition) bool { return strconv.Itoa(int(p.Index)) == m.ask.Partition })
+		if i < 0 {
+			return unknownTopic("topic "+m.topic.Name+" has no partition "+m.ask.Partition, "it has "+strconv.Itoa(len(ps)))
+		}
+		ps = ps[i : i+1]
+	}
+	m.note(measure(ctx, m.c, ps))
+	asked := ps
+	ps = slices.DeleteFunc(slices.Clone(ps), func(p *partition) bool { return p.Records() < 0 })
+	for _, p := range ps {
+		m.everything += p.Records()
+	}
+	if len(ps) == 0 && len(asked) > 0 {
+		m.everything = untold
+		return nil
+	}
+	ps = slices.DeleteFunc(ps, func(p *partition) bool { return p.Records() == 0 && m.ask.Partition == "" })
+	if len(ps) > partitionsRead {
+		m.notes = append(m.notes, "records of the first "+strconv.Itoa(partitionsRead)+" of "+count(len(ps))+" partitions: choose one to see another")
+		ps = ps[:partitionsRead]
+	}
+	backward, starts, err := m.starts(ctx, ps)
+	m.note(err)
+	for i, w := range m.readAll(ctx, ps, starts, backward) {
+		m.records = append(m.records, w.records...)
+		m.window = w.window
+		if w.err != nil {
+			m.note(errors.Join(w.err))
+		}
+		if w.window.Start > starts[i] && !backward {
+			m.notes = append(m.notes, "partition "+strconv.Itoa(int(ps[i].Index))+" begins at offset "+count(w.window.Start)+": what was before it is deleted")
+		}
+	}
+	m.merge(backward)
+	return nil
+}
+
+func (m *messageRead) note(err error) {
+	if err == nil {
+		return
+	}
+	text := err.Error()
+	if errors.Is(err, context.DeadlineExceeded) {
+		text = "not all came within " + span(patience)
+	}
+	if !slices.Contains(m.notes, text) {
+		m.notes = append(m.notes, text)
+	}
+}
+
+// starts says for each partition where reading begins, forward, or ends.
+func (m *messageRead) starts(ctx context.Context, ps []*partition) (backward bool, at []int64, err error) {
+	at = make([]int64, len(ps))
+	bound := offsets.Bound{Kind: offsets.Latest}
+	if m.ask.From != "" {
+		bound, _ = boundOf(m.ask.From, m.now) // it was read before
+	}
+	backward = bound.Kind == offsets.Latest
+	if bound.Kind == offsets.AtTime {
+		err = offsetsAt(ctx, m.c, ps, max(0, bound.Time.UnixMilli()), func(p *partition, o int64) { p.Found = o })
+		young := slices.ContainsFunc(ps, func(p *partition) bool { return p.Found >= 0 })
+		if !young && err == nil {
+			m.notes = append(m.notes, "no record is as young as "+bound.Time.UTC().Format(time.RFC3339))
+		}
+	}
+	for i, p := range ps {
+		at[i] = min(boundAt(bound, p), p.End)
+		if backward && m.ask.Before >= 0 {
+			at[i] = min(m.ask.Before, p.End)
+		}
+	}
+	return backward, at, err
+}
+
+// merge puts the records of several partitions in order of time, the newest first
+// where the newest were asked for, and keeps as many as the page shows.
+func (m *messageRead) merge(backward bool) {
+	if m.ask.Partition != "" {
+		return
+	}
+	slices.SortStableFunc(m.records, func(a, b message) int {
+		order := cmp.Or(cmp.Compare(a.millis, b.millis), cmp.Compare(a.partition, b.partition), cmp.Compare(a.offset, b.offset))
+		if backward {
+			return -order
+		}
+		return order
+	})
+	m.records = m.records[:min(len(m.records), m.ask.Count)]
+	for i := range m.records {
+		m.records[i].skipped = 0 // neighbours are of other partitions
+	}
+}

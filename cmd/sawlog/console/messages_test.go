@@ -1,0 +1,189 @@
+package console
+
+import (
+	"bytes"
+	"fmt"
+	"net/http"
+	"net/url"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"sawlog/formats/registry/registrytest"
+)
+
+const script = `<script>alert("x")</script>`
+
+// TestMessages looks at records of every kind, hostile ones too.
+func TestMessages(t *testing.T) {
+	s := newStand(t, nil)
+	s.create("odd", 1)
+	at := noon.Add(-time.Minute)
+	s.send(
+		&kgo.Record{Topic: "odd", Key: []byte("k<1>"), Value: []byte(`{"big":12345678901234567890,"a":[1,2]}`), Timestamp: at, Headers: []kgo.RecordHeader{{Key: "h<i>", Value: []byte(script)}, {Key: "bin", Value: []byte{0, 1}}}},
+		&kgo.Record{Topic: "odd", Value: []byte(script), Timestamp: at},
+		&kgo.Record{Topic: "odd", Key: []byte{}, Value: nil, Timestamp: at},
+		&kgo.Record{Topic: "odd", Key: []byte("k3"), Value: []byte{0xff, 0xfe, 0, 'A', '<'}, Timestamp: at},
+		&kgo.Record{Topic: "odd", Key: []byte("k4"), Value: []byte("turn \u202eback\u202c and a zero\u200bwidth"), Timestamp: at},
+		&kgo.Record{Topic: "odd", Key: []byte("k5"), Value: bytes.Repeat([]byte("x"), 200<<10), Timestamp: at},
+		&kgo.Record{Topic: "odd", Key: []byte("k6"), Value: []byte("{\"<a>\":\"" + script + "\"}"), Timestamp: at},
+	)
+	page := s.page("/console/topics/odd/messages", http.StatusOK)
+	s.lacks(page, "<script>alert", "\u202e", "\u200b", "<1>", "<i>", "<a>")
+	s.has(page, "12345678901234567890", "k&lt;1&gt;", "h&lt;i&gt;", "&lt;script&gt;alert", "null", "k-empty", "ff fe 00 41 3c", "|...A&lt;|",
+		`\u202eback\u202c`, `zero\u200bwidth`, "200 KiB, the beginning", "2026-11-29 14:29:00", "sawlog consume odd --range -20..latest -n 20")
+	if len(page) > 256<<10 {
+		t.Errorf("a page of %d bytes", len(page))
+	}
+	s.has(s.page("/console/topics/odd/messages?show=hex", http.StatusOK), "7b 22 62 69 67 22")
+	s.has(s.page("/console/topics/odd/messages?show=text", http.StatusOK), "\ufffd")
+	s.has(s.page("/console/topics/odd/messages?show=json", http.StatusOK), "is no JSON", "is longer than a page reads")
+}
+
+// offsetsOn lists the records of a page.
+func offsetsOn(page string) (list []int) {
+	for _, m := range regexp.MustCompile(`id="o0-(\d+)"`).FindAllStringSubmatch(page, -1) {
+		n, _ := strconv.Atoi(m[1])
+		list = append(list, n)
+	}
+	return list
+}
+
+// TestMessagePages walks a partition from both ends: every record is on one page.
+func TestMessagePages(t *testing.T) {
+	s := newStand(t, nil)
+	s.create("orders", 2)
+	s.send(s.numbers("orders", 0, 53)...)
+	const base = "/console/topics/orders/messages"
+	for first, rel := range map[string]string{"?partition=0": "prev", "?partition=0&from=earliest": "next"} {
+		var seen []int
+		for next := base + first; next != ""; {
+			page := s.page(next, http.StatusOK)
+			seen = append(seen, offsetsOn(page)...)
+			next = linkOf(base, page, rel)
+		}
+		slices.Sort(seen)
+		if want := slices.Sorted(func(yield func(int) bool) {
+			for i := range 53 {
+				if !yield(i) {
+					return
+				}
+			}
+		}); !slices.Equal(seen, want) {
+			t.Errorf("%s %s: %v", first, rel, seen)
+		}
+	}
+	page := s.page(base+"?partition=0&from=10&n=50", http.StatusOK)
+	if got := offsetsOn(page); len(got) != 43 || got[0] != 10 {
+		t.Errorf("from 10: %v", got)
+	}
+	s.has(page, "sawlog consume orders --range 0=10..53", `rel="prev"`)
+	s.lacks(page, `rel="next"`)
+	when := url.QueryEscape("@" + noon.Add(-5*time.Second).Format(time.RFC3339))
+	if got := offsetsOn(s.page(base+"?partition=0&from="+when, http.StatusOK)); !slices.Equal(got, []int{48, 49, 50, 51, 52}) {
+		t.Errorf("five seconds ago: %v", got)
+	}
+	s.has(s.page(base+"?from="+url.QueryEscape("@"+noon.Add(time.Hour).Format(time.RFC3339)), http.StatusOK), "no record is as young as", "No records here")
+	s.has(s.page(base+"?partition=0&from=9999", http.StatusOK), "No record stands there", "53 offsets")
+	for _, bad := range []string{"partition=x", "partition=-1", "from=nonsense", "from=%40yesterdayish", "before=5", "partition=0&before=-2"} {
+		s.page(base+"?"+bad, http.StatusBadRequest)
+	}
+	s.has(s.page(base+"?partition=2", http.StatusNotFound), "has no partition 2")
+	// What retention took is told.
+	req := kmsg.NewPtrDeleteRecordsRequest()
+	topic := kmsg.NewDeleteRecordsRequestTopic()
+	topic.Topic = "orders"
+	part := kmsg.NewDeleteRecordsRequestTopicPartition()
+	part.Partition, part.Offset = 0, 30
+	topic.Partitions = append(topic.Partitions, part)
+	req.Topics, req.TimeoutMillis = append(req.Topics, topic), 5000
+	if resp, err := req.RequestWith(t.Context(), s.client); err != nil || resp.Topics[0].Partitions[0].ErrorCode != 0 {
+		t.Fatal(err, resp)
+	}
+	page = s.page(base+"?partition=0&from=3", http.StatusOK)
+	s.has(page, "begins at offset 30")
+	if got := offsetsOn(page); len(got) != 20 || got[0] != 30 {
+		t.Errorf("after the log was cut: %v", got)
+	}
+}
+
+// TestMessagesOfAllPartitions are in order of their time, whatever partition
+// they are of; only so many partitions are read.
+func TestMessagesOfAllPartitions(t *testing.T) {
+	s := newStand(t, nil)
+	s.create("wide", 40)
+	var all []*kgo.Record
+	for i := range 80 {
+		all = append(all, &kgo.Record{Topic: "wide", Partition: int32(i % 40), Value: fmt.Appendf(nil, "record %02d", i), Timestamp: noon.Add(time.Duration(i-100) * time.Second)})
+	}
+	s.send(all...)
+	page := s.page("/console/topics/wide/messages", http.StatusOK)
+	s.has(page, "records of the first 32 of 40 partitions")
+	order := regexp.MustCompile(`title="value, text">record (\d+)<`).FindAllStringSubmatch(page, -1)
+	if len(order) != 20 || order[0][1] != "71" || order[19][1] != "52" {
+		t.Errorf("%v", order)
+	}
+	page = s.page("/console/topics/wide/messages?from=earliest", http.StatusOK)
+	if order = regexp.MustCompile(`title="value, text">record (\d+)<`).FindAllStringSubmatch(page, -1); len(order) != 20 || order[0][1] != "00" || order[19][1] != "19" {
+		t.Errorf("%v", order)
+	}
+}
+
+// TestMessagesOfSparseLogs: a compacted log has few records in many offsets.
+// The last of them are found, and the holes told.
+func TestMessagesOfSparseLogs(t *testing.T) {
+	b := newBrokers(1, 1, 1)
+	for i := range 60 {
+		b.log = append(b.log, batch(int64(i*1000), noon.UnixMilli(), "v"+strconv.Itoa(i)))
+	}
+	s := standOver(t, runner{}, over(b))
+	const base = "/console/topics/topic-000/messages?partition=0"
+	var seen []int
+	for next, pages := base, 0; next != "" && pages < 20; pages++ {
+		page := s.page(next, http.StatusOK)
+		here := offsetsOn(page)
+		if pages == 0 {
+			s.has(page, "999 offsets hold no record")
+			if len(here) != 20 || here[19] != 59000 {
+				t.Errorf("the last records: %v", here)
+			}
+		}
+		seen = append(slices.Clone(here), seen...)
+		next = linkOf("/console/topics/topic-000/messages", page, "prev")
+	}
+	if len(seen) != 60 || seen[0] != 0 || !slices.IsSorted(seen) {
+		t.Errorf("%d records: %v", len(seen), seen)
+	}
+}
+
+// TestFramedMessages are read by the schema that a registry has for them, where a
+// job names the registry.
+func TestFramedMessages(t *testing.T) {
+	reg := registrytest.New()
+	t.Cleanup(reg.Close)
+	id := reg.Register("visits-value", "AVRO", `{"type":"record","name":"Visit","fields":[{"name":"where","type":"string"},{"name":"n","type":["null","long"],"default":null}]}`)
+	s := newStand(t, nil)
+	s.create("visits", 1)
+	value := func(id int) []byte {
+		return append([]byte{0, 0, 0, byte(id >> 8), byte(id)}, append([]byte{12}, append([]byte(`<Rome>`), 2, 84)...)...)
+	}
+	s.send(&kgo.Record{Topic: "visits", Value: value(int(id)), Timestamp: noon}, &kgo.Record{Topic: "visits", Value: value(777), Timestamp: noon}, &kgo.Record{Topic: "visits", Value: append(value(int(id))[:6], 9), Timestamp: noon})
+	s.has(s.page("/console/topics/visits/messages", http.StatusOK), "hex")
+	text := "name: visits\nsource: {topics: [visits]}\noutput: {root: 'file:///w/visits'}\ndecode: {value: avro, registry: '" + reg.URL + "'}\n"
+	if _, err := s.jobs.Apply(t.Context(), []byte(text), "job.yaml", "ann", false); err != nil {
+		t.Fatal(err)
+	}
+	page := s.page("/console/topics/visits/messages", http.StatusOK)
+	s.has(page, `{&#34;where&#34;:&#34;&lt;Rome&gt;&#34;,&#34;n&#34;:42}`, "avro", "schema id 777: the registry has no such schema")
+	if n := strings.Count(page, `title="value, avro"`); n != 1 {
+		t.Errorf("%d values are read", n)
+	}
+	reg.Close()
+	s.has(s.page("/console/topics/visits/messages", http.StatusOK), "registry is unavailable")
+}

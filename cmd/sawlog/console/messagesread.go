@@ -1,0 +1,195 @@
+package console
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+	"time"
+
+	"sawlog/consumer"
+	"sawlog/offsets"
+)
+
+// message is a record with as much of it as a page may show.
+type message struct {
+	partition int32
+	offset    int64
+	millis    int64 // timestamp; below 0 = none
+	key       piece
+	value     piece
+	headers   []header
+	skipped   int64 // offsets before it, of the page, that hold no record
+}
+
+type header struct {
+	key   []byte
+	value piece
+}
+
+// piece is the beginning of some bytes.
+type piece struct {
+	head []byte // nil = null
+	size int    // of all of them
+}
+
+// Limits of a page of records.
+const (
+	pieceBytes   = 64 << 10  // of a key, a value or a header
+	headersRead  = 100       // of a record
+	fetchBytes   = 256 << 10 // of a fetch
+	batchBytes   = 16 << 20  // of a batch
+	partsAtATime = 8         // partitions that are read at once
+	readBytes    = 8 << 20   // of keys and values passed in a partition
+)
+
+func pieceOf(b []byte) piece {
+	if b == nil {
+		return piece{}
+	}
+	return piece{head: bytes.Clone(b[:min(len(b), pieceBytes)]), size: len(b)}
+}
+
+// window is the part of a partition's log that was read, and all of it.
+type window struct{ From, To, Start, End int64 }
+
+// read is what a partition brought.
+type read struct {
+	records []message
+	window  window
+	err     error
+}
+
+// readAll reads several partitions, each from its start on or up to it.
+func (m *messageRead) readAll(ctx context.Context, ps []*partition, starts []int64, backward bool) []read {
+	out := make([]read, len(ps))
+	leaders := leadersOf(ps)
+	room := make(chan struct{}, partsAtATime)
+	var wg sync.WaitGroup
+	for i, p := range ps {
+		room <- struct{}{}
+		wg.Go(func() {
+			defer func() { <-room }()
+			r := partRead{c: m.c, p: p, most: m.ask.Count, leaders: leaders}
+			if backward {
+				out[i] = r.backward(ctx, starts[i])
+			} else {
+				out[i] = r.forward(ctx, starts[i])
+			}
+		})
+	}
+	wg.Wait()
+	return out
+}
+
+// partRead reads records of one partition.
+type partRead struct {
+	c       consumer.Cluster
+	p       *partition
+	most    int // records
+	leaders *consumer.Leaders
+}
+
+// forward reads from an offset on.
+func (r *partRead) forward(ctx context.Context, from int64) read {
+	from = min(max(from, r.p.Start), r.p.End)
+	out := r.between(ctx, from, r.p.End, r.most, false)
+	return out
+}
+
+// backward reads the last records before an offset. Where offsets hold no records,
+// after compaction or of transactions, it looks further back, a few times.
+func (r *partRead) backward(ctx context.Context, to int64) read {
+	to = min(max(to, r.p.Start), r.p.End)
+	out := read{window: window{From: to, To: to, Start: r.p.Start, End: r.p.End}}
+	for back := int64(r.most); out.window.From > r.p.Start && len(out.records) < r.most && back <= farthest; back *= 16 {
+		first := out.window.From == to
+		part := r.between(ctx, max(r.p.Start, to-back), out.window.From, r.most-len(out.records), true)
+		whole := part.err == nil && part.window.To == out.window.From
+		if first && !whole {
+			return part
+		}
+		if !whole {
+			return out // what was found is the end of the log all the same
+		}
+		out.records = append(part.records, out.records...)
+		out.window.From = part.window.From
+	}
+	return out
+}
+
+// farthest is how far back records are looked for where most offsets hold none.
+const farthest = 1 << 20
+
+// between reads the records of [from, to): the first ones, so many at most, or the
+// last of all. The window of the answer is what was read.
+func (r *partRead) between(ctx context.Context, from, to int64, most int, last bool) (out read) {
+	out.window = window{From: from, To: from, Start: r.p.Start, End: r.p.End}
+	if from >= to {
+		return out
+	}
+	reader := consumer.NewReader(r.c, offsets.TopicPartition{Topic: r.p.Topic, Partition: r.p.Index}, r.p.TopicID,
+		offsets.Range{Start: offsets.Offset(from), End: offsets.Offset(to)},
+		consumer.Options{
+			FetchBytes: fetchBytes, MaxBatchBytes: batchBytes, MaxDecompressed: 2 * batchBytes, Patience: patience * 3 / 4,
+			Isolation: consumer.ReadUncommitted, AcceptGap: true, Compact: true, Leaders: r.leaders,
+		})
+	defer reader.Close()
+	for passed := 0; (last || len(out.records) < most) && passed < readBytes; {
+		rec, err := reader.Next(ctx)
+		if errors.Is(err, io.EOF) {
+			out.window.To = to
+			return out
+		}
+		if err != nil {
+			out.err = r.explain(err)
+			return out
+		}
+		passed += len(rec.Key) + len(rec.Value)
+		m := r.take(rec)
+		m.skipped = m.offset - out.window.To
+		if len(out.records) == most {
+			out.records = append(out.records[:0], out.records[1:]...)
+			out.window.From, out.records[0].skipped = out.records[0].offset, 0
+		}
+		out.records = append(out.records, m)
+		out.window.To = m.offset + 1
+	}
+	return out
+}
+
+// take copies what a page may show of a record.
+func (r *partRead) take(rec *consumer.Record) message {
+	m := message{partition: r.p.Index, offset: int64(rec.Offset), millis: rec.Timestamp, key: pieceOf(rec.Key), value: pieceOf(rec.Value)}
+	for i := range rec.Headers[:min(len(rec.Headers), headersRead)] {
+		h := &rec.Headers[i]
+		m.headers = append(m.headers, header{key: bytes.Clone(h.Key), value: pieceOf(h.Value)})
+	}
+	return m
+}
+
+// explain says what a person can do about a log that can't be read.
+func (r *partRead) explain(err error) error {
+	var large *consumer.OversizeError
+	var corrupt *consumer.CorruptError
+	switch {
+	case errors.As(err, &large):
+		return fmt.Errorf("%w: sawlog consume %s prints it", err, shell(r.p.Topic))
+	case errors.As(err, &corrupt):
+		return fmt.Errorf("%w: sawlog log dump, on the broker's machine, shows where the segment is damaged", err)
+	}
+	return err
+}
+
+// timeOf is when the first record at or behind an offset was written; false when
+// it did not come in time.
+func (r *partRead) timeOf(ctx context.Context, at int64) (time.Time, bool) {
+	r.most = 1
+	got := r.forward(ctx, at)
+	if len(got.records) == 0 || got.records[0].millis < 0 {
+		return time.Time{}, false
+	}
+	return time.UnixMilli(got.records[0].millis).UTC(), true
+}
