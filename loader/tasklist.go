@@ -63,6 +63,13 @@ func (l *TaskList) Spec(i int) (*ExecSpec, error) {
 	return &spec, nil
 }
 
+// Tag is what a cluster manager knows the work by: that of a plan on a root. It
+// doesn't hang on how tasks are carried out, nor on which splits are left, so a
+// driver that comes back finds by it what another one left running.
+func (l *TaskList) Tag() string {
+	return fmt.Sprintf("sawlog-%.8s-%.10s", l.Task.PlanID, sum([]byte(l.Task.Root+"\n"+l.Task.PlanAt)))
+}
+
 // Lines are the tasks as lines of JSON, one for each.
 func (l *TaskList) Lines() ([]byte, error) {
 	var out bytes.Buffer

@@ -27,6 +27,9 @@ type Finding struct {
 // left out.
 func Examine(ctx context.Context, s Settings, access sink.Access, negotiate func(*http.Request) error, memory int64) []Finding {
 	found := []Finding{examineCommand(s), examineBinary(s)}
+	if negotiate != nil {
+		found = append(found, examineLogin(access))
+	}
 	rm, err := newResourceManager(s.ResourceManagers, userOf(access), negotiate)
 	if err != nil {
 		return append(found, Finding{Check: "ResourceManager", Err: err})
@@ -59,6 +62,21 @@ func examineBinary(s Settings) Finding {
 		return Finding{Check: "binary", Detail: "shipped from " + s.Binary}
 	}
 	return Finding{Check: "binary", Detail: s.Binary + " on every node"}
+}
+
+// examineLogin wants a login that tasks have, too, on a cluster with Kerberos:
+// they get no delegation tokens, which the HDFS client of a task can't use.
+func examineLogin(a sink.Access) Finding {
+	if a.Keytab == "" {
+		return Finding{
+			Check: "login of tasks", Err: &loader.Error{Code: loader.ExitAuth, Msg: "a ticket of kinit stays on this machine, and tasks have none"},
+			Advice: "give output.hdfs a keytab and a principal, and put the keytab at its path on every node, readable by whoever containers run as",
+		}
+	}
+	return Finding{
+		Check:  "login of tasks",
+		Detail: fmt.Sprintf("%s by %s, which has to lie at that path on every node, readable by whoever containers run as", a.Principal, a.Keytab),
+	}
 }
 
 // examine asks who the ResourceManager is.

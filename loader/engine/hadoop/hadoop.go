@@ -24,7 +24,6 @@ package hadoop
 import (
 	"cmp"
 	"context"
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -100,7 +99,7 @@ func (r *run) carryOut(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	r.tag = tagOf(list)
+	r.tag = list.Tag()
 	if r.rm, err = newResourceManager(r.ResourceManagers, userOf(r.work.Access), r.Negotiate); err != nil {
 		return err
 	}
@@ -218,13 +217,6 @@ func (r *run) one(ctx context.Context, made []app) (id string) {
 		}
 	}
 	return made[0].ID
-}
-
-// tagOf is the tag of the applications that carry out a plan on a root. It
-// doesn't hang on how they do it, nor on which splits are left.
-func tagOf(l *loader.TaskList) string {
-	sum := sha256.Sum256([]byte(l.Task.Root + "\n" + l.Task.PlanAt))
-	return fmt.Sprintf("sawlog-%.8s-%x", l.Task.PlanID, sum[:5])
 }
 
 // outputDir is the folder Hadoop is told to put output in. A sweep takes it away

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -170,6 +171,14 @@ func TestExamine(t *testing.T) {
 	for _, f := range Examine(t.Context(), s, sink.Access{User: "etl"}, nil, 512<<20) {
 		if f.Err != nil || f.Detail == "" {
 			t.Errorf("%+v", f)
+		}
+	}
+	ticket := func(*http.Request) error { return nil }
+	for keytab, code := range map[string]int{"": loader.ExitAuth, "/etc/etl.keytab": 0} {
+		found := Examine(t.Context(), s, sink.Access{Keytab: keytab}, ticket, 512<<20)
+		i := slices.IndexFunc(found, func(f Finding) bool { return f.Check == "login of tasks" })
+		if i < 0 || loader.ExitCode(found[i].Err) != code || code == 0 && !strings.Contains(found[i].Detail, keytab) || found[i].Detail+found[i].Advice == "" {
+			t.Errorf("keytab %q: %+v, want exit code %d", keytab, found, code)
 		}
 	}
 	for _, c := range []struct {

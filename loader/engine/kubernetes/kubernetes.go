@@ -8,8 +8,10 @@
 // else is tried again. The engine follows the attempt folders in the root; the
 // Job only tells that nothing more is coming.
 //
-// A Job is named by its content. A driver that comes back after it died finds
-// its Job, if that still runs, and follows it.
+// A Job carries a label made of the root and the plan. A driver that comes back
+// after it died finds the Job, if that still runs, and follows it; what it didn't
+// carry out becomes another. A Job is named by its content, so that one that was
+// asked for twice is made once.
 package kubernetes
 
 import (
@@ -75,17 +77,33 @@ func (e *Engine) Run(ctx context.Context, w loader.Work) error {
 	return nil
 }
 
+// run follows what a driver that died has left running, and has the rest carried
+// out.
 func (e *Engine) run(ctx context.Context, w *loader.Work) error {
 	list, err := loader.NewTaskList(e.Sink, w)
 	if err != nil {
 		return err
 	}
-	name, text, err := render(e.Settings, w, list)
+	watch := loader.Watch{Sink: e.Sink, Logger: e.Logger, Poll: e.Poll}
+	if err := watch.Begin(w); err != nil {
+		return err
+	}
+	running, err := e.running(ctx, list.Tag())
 	if err != nil {
 		return err
 	}
-	watch := loader.Watch{Sink: e.Sink, Logger: e.Logger, Poll: e.Poll}
-	if err := watch.Begin(w); err != nil {
+	for _, j := range running {
+		e.log().Info("the Job runs already: following it", "job", j.name)
+		err := watch.Follow(ctx, j)
+		if ctx.Err() != nil || err != nil && loader.ExitCode(err) != loader.ExitUnavailable {
+			return err
+		}
+	}
+	if list.Splits = watch.Left(); len(list.Splits) == 0 {
+		return nil
+	}
+	name, text, err := render(e.Settings, w, list)
+	if err != nil {
 		return err
 	}
 	j := &job{e, name}
@@ -98,6 +116,32 @@ func (e *Engine) run(ctx context.Context, w *loader.Work) error {
 	return watch.Follow(ctx, j)
 }
 
+// running are the Jobs of a tag that have not ended.
+func (e *Engine) running(ctx context.Context, tag string) (jobs []*job, err error) {
+	raw, err := e.kubectl(ctx, nil, "get", "jobs", "-l", workLabel+"="+tag, "-o", "json")
+	if err != nil {
+		return nil, err
+	}
+	var have struct {
+		Items []struct {
+			Metadata struct{ Name string }
+			Status   jobStatus
+		}
+	}
+	if err := json.Unmarshal(raw, &have); err != nil {
+		return nil, fmt.Errorf("kubectl get jobs: %w", err)
+	}
+	for _, item := range have.Items {
+		if ended, _ := item.Status.end(); !ended {
+			jobs = append(jobs, &job{e, item.Metadata.Name})
+		}
+	}
+	return jobs, nil
+}
+
+// workLabel is the label that job.yaml.tmpl gives a Job its tag in.
+const workLabel = "sawlog/work"
+
 // createTime is how long it may take to make a Job.
 const createTime = time.Minute
 
@@ -108,13 +152,13 @@ type job struct {
 }
 
 // kubectl runs one command and gives its output.
-func (j *job) kubectl(ctx context.Context, stdin []byte, args ...string) ([]byte, error) {
-	full := slices.Clone(j.e.Kubectl)
-	if j.e.Context != "" {
-		full = append(full, "--context", j.e.Context)
+func (e *Engine) kubectl(ctx context.Context, stdin []byte, args ...string) ([]byte, error) {
+	full := slices.Clone(e.Kubectl)
+	if e.Context != "" {
+		full = append(full, "--context", e.Context)
 	}
-	if j.e.Namespace != "" {
-		full = append(full, "--namespace", j.e.Namespace)
+	if e.Namespace != "" {
+		full = append(full, "--namespace", e.Namespace)
 	}
 	full = append(full, args...)
 	cmd := exec.CommandContext(ctx, full[0], full[1:]...)
@@ -158,7 +202,7 @@ func (j *job) create(ctx context.Context, text []byte) error {
 	const tries = 5
 	var err error
 	for try := range tries {
-		if _, err = j.kubectl(ctx, text, "create", "-f", "-"); err == nil {
+		if _, err = j.e.kubectl(ctx, text, "create", "-f", "-"); err == nil {
 			return nil
 		}
 		there := strings.Contains(err.Error(), "(AlreadyExists)")
@@ -168,7 +212,7 @@ func (j *job) create(ctx context.Context, text []byte) error {
 		if there {
 			state, look := j.State(ctx)
 			if look == nil && !state.Ended {
-				j.log().Info("the Job runs already: following it", "job", j.name)
+				j.e.log().Info("the Job runs already: following it", "job", j.name)
 				return nil
 			}
 			err = cmp.Or(look, j.Kill(ctx))
@@ -186,22 +230,22 @@ func (j *job) create(ctx context.Context, text []byte) error {
 	return err
 }
 
-func (j *job) log() *slog.Logger {
-	if j.e.Logger == nil {
+func (e *Engine) log() *slog.Logger {
+	if e.Logger == nil {
 		return slog.New(slog.DiscardHandler)
 	}
-	return j.e.Logger
+	return e.Logger
 }
 
 // Kill deletes the Job with its pods.
 func (j *job) Kill(ctx context.Context) error {
-	_, err := j.kubectl(ctx, nil, "delete", "job", j.name, "--ignore-not-found", "--cascade=foreground", "--wait", "--timeout=50s")
+	_, err := j.e.kubectl(ctx, nil, "delete", "job", j.name, "--ignore-not-found", "--cascade=foreground", "--wait", "--timeout=50s")
 	return err
 }
 
 // State asks for the conditions of the Job.
 func (j *job) State(ctx context.Context) (loader.JobState, error) {
-	raw, err := j.kubectl(ctx, nil, "get", "job", j.name, "-o", "json")
+	raw, err := j.e.kubectl(ctx, nil, "get", "job", j.name, "-o", "json")
 	if loader.ExitCode(err) == loader.ExitNotFound {
 		return loader.JobState{Ended: true, Text: "deleted", Err: &loader.Error{
 			Code: loader.ExitUnavailable, Msg: "Job " + j.name + " was deleted before it had ended",
@@ -210,30 +254,37 @@ func (j *job) State(ctx context.Context) (loader.JobState, error) {
 	if err != nil {
 		return loader.JobState{Text: "unknown"}, err
 	}
-	var have struct {
-		Status struct {
-			Active, Succeeded, Failed int
-			Conditions                []struct{ Type, Status, Reason, Message string }
-		}
-	}
+	var have struct{ Status jobStatus }
 	if err := json.Unmarshal(raw, &have); err != nil {
 		return loader.JobState{}, fmt.Errorf("kubectl get job: %w", err)
 	}
 	s := have.Status
 	state := loader.JobState{Text: fmt.Sprintf("%d active, %d succeeded, %d failed", s.Active, s.Succeeded, s.Failed)}
-	for _, c := range s.Conditions {
-		if c.Status != "True" {
-			continue
-		}
-		switch c.Type {
-		case "Complete":
-			state.Ended = true
-		case "Failed":
-			state.Ended = true
-			state.Err = j.failure(ctx, c.Reason+": "+c.Message)
-		}
+	var why string
+	if state.Ended, why = s.end(); why != "" {
+		state.Err = j.failure(ctx, why)
 	}
 	return state, nil
+}
+
+// jobStatus is what is looked at of a Job's status.
+type jobStatus struct {
+	Active, Succeeded, Failed int
+	Conditions                []struct{ Type, Status, Reason, Message string }
+}
+
+// end tells whether the Job has ended, and why it failed.
+func (s *jobStatus) end() (ended bool, why string) {
+	for _, c := range s.Conditions {
+		switch {
+		case c.Status != "True":
+		case c.Type == "Complete":
+			ended = true
+		case c.Type == "Failed":
+			ended, why = true, c.Reason+": "+c.Message
+		}
+	}
+	return ended, why
 }
 
 // failure says why a Job failed: the end of a pod that tells most.
@@ -242,7 +293,7 @@ func (j *job) failure(ctx context.Context, why string) error {
 		Code: loader.ExitUnavailable, Msg: fmt.Sprintf("Job %s failed: %s", j.name, why),
 		Hint: fmt.Sprintf("kubectl logs -l batch.kubernetes.io/job-name=%s --prefix tells more", j.name),
 	}
-	raw, err := j.kubectl(ctx, nil, "get", "pods", "-l", "batch.kubernetes.io/job-name="+j.name, "-o", "json")
+	raw, err := j.e.kubectl(ctx, nil, "get", "pods", "-l", "batch.kubernetes.io/job-name="+j.name, "-o", "json")
 	var pods podList
 	if err != nil || json.Unmarshal(raw, &pods) != nil {
 		return e

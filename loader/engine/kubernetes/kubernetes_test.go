@@ -76,6 +76,83 @@ func TestPodsThatWakeLate(t *testing.T) {
 	w.Unchanged(before, "pods that woke after the commit")
 }
 
+// die ends a driver once a condition holds, as a kill does: its Job stays.
+func die(t *testing.T, w *enginetest.World, c *kubetest.Cluster, p *loader.Plan, conduct kubetest.Conduct, when func() bool) {
+	t.Helper()
+	ctx, end := context.WithCancel(t.Context())
+	conduct.Refuse = func(args []string) string {
+		if args[0] == "delete" {
+			return "error: the driver is dead"
+		}
+		return ""
+	}
+	c.Behave(conduct)
+	done := make(chan error, 1)
+	go func() {
+		_, err := w.Driver.Run(ctx, p, loader.RunAsk{Run: "dies", Memory: 256 << 20, Retries: 2})
+		done <- err
+	}()
+	for late := time.Now().Add(time.Minute); !when(); time.Sleep(20 * time.Millisecond) { // pods are processes
+		if time.Now().After(late) {
+			t.Fatal("the driver lives on")
+		}
+	}
+	end()
+	if err := <-done; loader.ExitCode(err) != loader.ExitInterrupted {
+		t.Fatal(err)
+	}
+	c.Behave(kubetest.Conduct{})
+}
+
+// wentWell is how many pods did their work.
+func wentWell(c *kubetest.Cluster) (n int) {
+	for _, code := range c.Ends() {
+		if code == 0 {
+			n++
+		}
+	}
+	return n
+}
+
+// A driver that comes back finds the Job of its root and plan, whatever is done by
+// then and however its own Job would be named; that is made for the rest only.
+func TestDriverComesBack(t *testing.T) {
+	w := enginetest.New(t, openTemp(t))
+	c := kubetest.Start(t, kubetest.Conduct{})
+	w.Driver.Engine = engine(w.Driver.Sink)
+	w.Produce(500)
+	p := w.Plan()
+	die(t, w, c, p, kubetest.Conduct{Harm: kubetest.Sleep, From: 1}, func() bool { return wentWell(c) == 1 })
+	later := engine(w.Driver.Sink)
+	later.Image = "sawlog:next"
+	w.Driver.Engine = later
+	c.Wake()
+	w.Load(p, "r1", 1470)
+	if c.Made() != 1 {
+		t.Errorf("%d Jobs were made, want the first to be followed", c.Made())
+	}
+	c.Idle(t)
+
+	// The Job is taken away while it is followed: another is made for the rest.
+	w.Produce(500)
+	p = w.Plan()
+	die(t, w, c, p, kubetest.Conduct{Harm: kubetest.Sleep, From: 1}, func() bool { return wentWell(c) == 4 })
+	looks := 0
+	c.Behave(kubetest.Conduct{Refuse: func(args []string) string {
+		if args[0] == "get" && args[1] == "job" {
+			if looks++; looks == 1 {
+				return `Error from server (NotFound): jobs.batch "x" not found`
+			}
+		}
+		return ""
+	}})
+	w.Load(p, "r2", 1470)
+	if c.Made() != 3 {
+		t.Errorf("%d Jobs were made, want one more for what the one that is gone has left", c.Made())
+	}
+	c.Idle(t)
+}
+
 // A driver that comes back finds its Job; one that ended is made anew.
 func TestJobIsFollowedByItsName(t *testing.T) {
 	w := enginetest.New(t, openTemp(t))

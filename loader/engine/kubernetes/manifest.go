@@ -31,6 +31,7 @@ func quoted(v any) (string, error) {
 type manifest struct {
 	Settings
 	Name        string
+	Tag         string // of the work: what a driver that comes back looks for
 	Job         string
 	Plan        string
 	Root        string
@@ -61,7 +62,7 @@ func render(s Settings, w *loader.Work, list *loader.TaskList) (name string, tex
 		return "", nil, err
 	}
 	m := manifest{
-		Settings: s, Job: w.Plan.Job, Plan: w.PlanID, Root: w.Root, Tasks: string(tasks),
+		Settings: s, Tag: list.Tag(), Job: w.Plan.Job, Plan: w.PlanID, Root: w.Root, Tasks: string(tasks),
 		Completions: len(list.Splits), Parallelism: min(w.Parallelism, len(list.Splits), mostPods),
 		Retries: w.Retries, Memory: w.Memory + overhead,
 	}

@@ -1,10 +1,11 @@
 package kubetest
 
 import (
-	"encoding/json"
 	"io"
 	"net/http"
 	"strings"
+
+	"go.yaml.in/yaml/v4"
 )
 
 // routes are what a real kubectl asks an API server for when it creates, gets and
@@ -80,21 +81,41 @@ func (c *Cluster) postJob(r *http.Request) (any, *refused) {
 	return j.object(), nil
 }
 
-// listJobs is how kubectl waits for a Job to be gone: by a list of one name.
+// listJobs are the Jobs of a label; or of one name, by which kubectl waits for a
+// Job to be gone.
 func (c *Cluster) listJobs(r *http.Request) any {
+	if label := r.URL.Query().Get("labelSelector"); label != "" {
+		return c.labelled(label)
+	}
 	items := []any{}
 	_, name, _ := strings.Cut(r.URL.Query().Get("fieldSelector"), "=")
 	if j := c.jobs[name]; j != nil {
 		items = append(items, j.object())
 	}
+	return listOf(items)
+}
+
+// labelled are the Jobs with a label, as KEY=VALUE.
+func (c *Cluster) labelled(label string) any {
+	items := []any{}
+	key, value, _ := strings.Cut(label, "=")
+	for _, j := range c.jobs {
+		if have, ok := j.m.Metadata.Labels[key]; ok && have == value {
+			items = append(items, j.object())
+		}
+	}
+	return listOf(items)
+}
+
+func listOf(items []any) any {
 	return map[string]any{"apiVersion": "batch/v1", "kind": "JobList", "metadata": map[string]any{"resourceVersion": "1"}, "items": items}
 }
 
 // object is a Job as it was asked for, and its status.
 func (j *job) object() map[string]any {
 	object := map[string]any{}
-	if err := json.Unmarshal(j.text, &object); err != nil {
-		j.c.t.Error(err) // kubectl sends JSON
+	if err := yaml.Unmarshal(j.text, &object); err != nil {
+		j.c.t.Error(err) // it was checked
 		return nil
 	}
 	object["status"] = j.status()

@@ -42,8 +42,9 @@ type Cluster struct {
 // Conduct is how a cluster behaves.
 type Conduct struct {
 	Twin bool // two pods of an index at a time, as when a node was thought gone
-	// Harm happens to the first pod of each index once it runs.
+	// Harm happens to the first pod of each index from From on once it runs.
 	Harm Harm
+	From int
 	// Refuse is what kubectl is to say instead of doing what it is asked; "" =
 	// nothing.
 	Refuse func(args []string) string

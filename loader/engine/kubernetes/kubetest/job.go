@@ -15,8 +15,11 @@ import (
 
 // manifest is what the controller reads of a Job.
 type manifest struct {
-	Metadata struct{ Name string }
-	Spec     struct {
+	Metadata struct {
+		Name   string
+		Labels map[string]string
+	}
+	Spec struct {
 		Completions, Parallelism int
 		BackoffLimitPerIndex     int `yaml:"backoffLimitPerIndex"`
 		MaxFailedIndexes         int `yaml:"maxFailedIndexes"`
@@ -123,7 +126,7 @@ func (j *job) start(index int) {
 	started := make(chan error)
 	j.c.pods.Go(func() {
 		err := p.cmd.Start()
-		if err == nil && first {
+		if err == nil && first && index >= j.c.c.From {
 			j.harm(p)
 		}
 		started <- err

@@ -116,6 +116,8 @@ func (c *Cluster) kubectl(ask call) answer {
 		if j, no = c.find(args[2]); no == nil {
 			out = map[string]any{"status": j.status()}
 		}
+	case args[0] == "get" && args[1] == "jobs":
+		out = c.labelled(args[3])
 	case args[0] == "get" && args[1] == "pods":
 		_, name, _ := strings.Cut(args[3], "=")
 		var j *job
