@@ -318,6 +318,9 @@ func (b *Broker) failing() bool {
 // Failed yields the error after which the process must exit, once.
 func (b *Broker) Failed() <-chan error { return b.failed }
 
+// ID is the id of the broker in its cluster.
+func (b *Broker) ID() offsets.BrokerID { return b.nodeID }
+
 // Addr is the address the listener is bound to.
 func (b *Broker) Addr() string { return b.bound }
 

@@ -35,6 +35,8 @@ type server struct {
 	httpAddr   string
 	log        *slog.Logger
 	cluster    api.Cluster
+	link       *consumer.Link // of the console to the broker
+	settings   []config.Value
 	broke      chan error    // the error that ends the server
 	done       chan struct{} // closed by close
 	wg         sync.WaitGroup
@@ -86,6 +88,7 @@ func (s *server) start(ctx context.Context, c *config.Config) error {
 	}
 	s.runner = &runner{brokers: s.broker.Seeds, rack: c.Rack, log: s.log, timeout: 30 * time.Second}
 	s.cluster = api.OverKafka(consumer.Config{Brokers: []string{s.broker.Addr()}, ClientID: "sawlog-api", Timeout: 10 * time.Second})
+	s.link, s.settings = newLink(s.broker.Addr()), c.Values
 	s.forward = newForward(func() broker.JournalLeader { return s.broker.JournalLeader(jobsTopic) })
 	if err := s.schedule(ctx); err != nil {
 		return err
@@ -185,6 +188,9 @@ func (s *server) close() error {
 		errs = append(errs, s.http.Close())
 	}
 	s.wg.Wait()
+	if s.link != nil {
+		errs = append(errs, s.link.Close())
+	}
 	if closer, ok := s.cluster.(io.Closer); ok {
 		errs = append(errs, closer.Close())
 	}

@@ -1,0 +1,22 @@
+package main
+
+import (
+	"time"
+
+	"sawlog/cmd/sawlog/console"
+	"sawlog/consumer"
+)
+
+// newLink prepares the connection by which the console asks the server's own
+// cluster, as any client would.
+func newLink(addr string) *consumer.Link {
+	return consumer.NewLink(consumer.Config{Brokers: []string{addr}, ClientID: "sawlog-console", Timeout: 10 * time.Second})
+}
+
+// sources is what the pages of topics, groups, outputs, the cluster and its
+// settings read.
+func (s *server) sources() console.Sources {
+	return console.Sources{
+		Kafka: s.link.Cluster, Node: int32(s.broker.ID()), Settings: s.settings, Ledger: s.runner.ledger,
+	}
+}
