@@ -34,7 +34,7 @@ func run(t *testing.T, env []string, name string, args ...string) string {
 func TestDpkg(t *testing.T) {
 	dpkg := peer.Tool(t, "dpkg")
 	sysusers := peer.Tool(t, "systemd-sysusers")
-	deb, root := made(t), t.TempDir()
+	deb, root := made(t, peer.Binary(t)), t.TempDir()
 	if list := run(t, nil, peer.Tool(t, "dpkg-deb"), "-c", deb); !strings.Contains(list, "./usr/bin/sawlog") {
 		t.Fatalf("dpkg-deb lists\n%s", list)
 	}
@@ -50,7 +50,7 @@ func TestDpkg(t *testing.T) {
 	}
 	apply := func(args ...string) string {
 		return run(t, []string{"PATH=" + os.Getenv("PATH") + ":" + filepath.Dir(sysusers)}, dpkg,
-			append([]string{"--root=" + root, "--force-not-root", "--force-script-chrootless", "--force-architecture", "--log=/dev/null"}, args...)...)
+			append([]string{"--root=" + root, "--force-not-root", "--force-script-chrootless", "--force-architecture", "--force-unsafe-io", "--log=/dev/null"}, args...)...)
 	}
 	apply("-i", deb)
 	for file, holds := range map[string]string{"var/lib/dpkg/status": "Status: install ok installed", "etc/passwd": "sawlog:x:", "etc/sawlog/sawlog.yaml": "data: /var/lib/sawlog"} {
