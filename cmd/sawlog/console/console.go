@@ -164,7 +164,7 @@ func (k *console) missing(w http.ResponseWriter, err error) {
 	if e, ok := errors.AsType[*loader.Error](err); ok {
 		body["Hint"] = e.Hint
 	}
-	k.show(w, status, "error.html", page{Title: http.StatusText(status), Body: body})
+	k.show(w, status, "error.html", page{Title: http.StatusText(status), Still: true, Body: body})
 }
 
 // shell quotes a word for the command lines the console shows.

@@ -57,18 +57,21 @@ function merge(next) {
   mark();
 }
 
+// focusPath says where the focus is, in words that hold for the next page too.
 function focusPath() {
-  const e = document.activeElement, box = e && e.closest && e.closest("[data-key]");
-  if (!box) return null;
-  return { key: box.dataset.key, at: e.dataset.at, set: e.dataset.set, href: e.getAttribute("href"), cell: cursor.index };
+  const e = document.activeElement;
+  if (!e || !e.closest || !e.closest("#main") || e.id === "main") return null;
+  const box = e.closest("[data-key]");
+  const same = e.id ? "#" + CSS.escape(e.id) : e.dataset.at ? `[data-at="${e.dataset.at}"]`
+    : e.dataset.set ? `[data-set="${CSS.escape(e.dataset.set)}"]`
+    : e.getAttribute("href") ? `a[href="${CSS.escape(e.getAttribute("href"))}"]` : "";
+  return same ? { key: box && box.dataset.key, same, cell: e.dataset.set ? cursor.index : -1 } : null;
 }
 
 function restore(p) {
-  const box = p && $(`[data-key="${CSS.escape(p.key)}"]`);
-  if (!box || box.contains(document.activeElement)) return;
-  const e = p.at ? $(`[data-at="${p.at}"]`, box) : p.set ? $(`[data-set="${CSS.escape(p.set)}"]`, box)
-    : p.href ? $(`a[href="${CSS.escape(p.href)}"]`, box) : null;
-  if (e) { e.focus({ preventScroll: true }); if (p.set && p.cell >= 0) point(e, p.cell); }
+  if (!p || document.activeElement !== document.body) return;
+  const box = p.key ? $(`[data-key="${CSS.escape(p.key)}"]`) : $("#main"), e = box && $(p.same, box);
+  if (e) { e.focus({ preventScroll: true }); if (p.cell >= 0) point(e, p.cell); }
 }
 
 function say(on, text) {
