@@ -17,7 +17,9 @@ func (s *server) face(scheduler *jobs.Scheduler) http.Handler {
 	run := s.runner
 	pages := s.forward
 	if scheduler != nil {
-		pages = console.New(console.Config{Jobs: scheduler, Logger: s.log, Version: version})
+		pages = console.New(console.Config{
+			Jobs: scheduler, Logger: s.log, Version: version, Plan: run.Plan, Detail: run.detail, Rerun: run.rerun, Verify: run.verify,
+		})
 	}
 	host, _, err := net.SplitHostPort(s.httpAddr)
 	ip := net.ParseIP(host)
@@ -36,22 +38,10 @@ func (s *server) face(scheduler *jobs.Scheduler) http.Handler {
 		Plan:      run.Plan,
 		Detail:    run.detail,
 		Rerun: func(ctx context.Context, spec *jobs.Spec, set jobs.Set, what string) (any, error) {
-			d, _, done, err := run.open(ctx, spec, set)
-			if err != nil {
-				return nil, err
-			}
-			defer done()
-			return d.Rerun(ctx, what)
+			return run.rerun(ctx, spec, set, what)
 		},
 		Verify: func(ctx context.Context, spec *jobs.Spec, set jobs.Set, what string) (any, error) {
-			ledger, err := run.ledger(ctx, spec, set)
-			if err != nil {
-				return nil, err
-			}
-			if ledger == nil {
-				return &loader.VerifyReport{Dataset: set.Dataset, Number: -1, OK: true, Problems: []loader.Problem{}}, nil
-			}
-			return ledger.Verify(ctx, what)
+			return run.verify(ctx, spec, set, what)
 		},
 		Fold: func(ctx context.Context, spec *jobs.Spec, set jobs.Set) (*loader.Fold, error) {
 			ledger, err := run.ledger(ctx, spec, set)

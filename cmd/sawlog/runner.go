@@ -9,6 +9,7 @@ import (
 	"sawlog/consumer"
 	"sawlog/jobs"
 	"sawlog/loader"
+	"sawlog/loader/sink"
 )
 
 // runner carries out the scheduler's runs with the loader, in this process but
@@ -18,6 +19,7 @@ type runner struct {
 	rack    string          // of the server: tasks read from replicas in it
 	log     *slog.Logger
 	timeout time.Duration
+	views   views
 }
 
 func (r *runner) source(s *jobs.Spec) consumer.Config {
@@ -195,8 +197,17 @@ func (r *runner) Release(ctx context.Context, s *jobs.Spec, topics []string) err
 
 // View folds the data set's ledger.
 func (r *runner) View(ctx context.Context, s *jobs.Spec, set jobs.Set) (*jobs.View, error) {
+	store, err := storeOf(ctx, s, set)
+	if err != nil {
+		return nil, err
+	}
+	return r.views.of(store, func() (*jobs.View, error) { return r.viewIn(ctx, store, set) })
+}
+
+// viewIn reads the ledger in a store.
+func (r *runner) viewIn(ctx context.Context, store sink.Sink, set jobs.Set) (*jobs.View, error) {
 	view := &jobs.View{Head: -1, Hours: map[int64]jobs.HourFacts{}}
-	ledger, err := r.ledger(ctx, s, set)
+	ledger, err := r.ledgerIn(ctx, store, set)
 	if err != nil || ledger == nil {
 		return view, err
 	}
@@ -222,14 +233,23 @@ func (r *runner) Loads(ctx context.Context, s *jobs.Spec, set jobs.Set, from, to
 
 // ledger opens the ledger of a data set; nil when nothing was loaded yet.
 func (r *runner) ledger(ctx context.Context, s *jobs.Spec, set jobs.Set) (*loader.Ledger, error) {
+	store, err := storeOf(ctx, s, set)
+	if err != nil {
+		return nil, err
+	}
+	return r.ledgerIn(ctx, store, set)
+}
+
+// storeOf opens the root of a data set.
+func storeOf(ctx context.Context, s *jobs.Spec, set jobs.Set) (sink.Sink, error) {
 	spec, err := s.Load(set.Topic, time.Now())
 	if err != nil {
 		return nil, err
 	}
-	store, err := openSink(ctx, spec.Root, s.Output.Access)
-	if err != nil {
-		return nil, err
-	}
+	return openSink(ctx, spec.Root, s.Output.Access)
+}
+
+func (r *runner) ledgerIn(ctx context.Context, store sink.Sink, set jobs.Set) (*loader.Ledger, error) {
 	ledger, err := loader.OpenLedger(ctx, store, "", "", loader.LedgerConfig{Logger: r.log, Now: time.Now})
 	if loader.ExitCode(err) == loader.ExitNotFound {
 		return nil, nil
@@ -238,6 +258,28 @@ func (r *runner) ledger(ctx context.Context, s *jobs.Spec, set jobs.Set) (*loade
 		return nil, fmt.Errorf("data set %s: %w", set.Dataset, err)
 	}
 	return ledger, nil
+}
+
+// rerun remakes the files of a run from its plan.
+func (r *runner) rerun(ctx context.Context, s *jobs.Spec, set jobs.Set, what string) (*loader.RerunReport, error) {
+	d, _, done, err := r.open(ctx, s, set)
+	if err != nil {
+		return nil, err
+	}
+	defer done()
+	return d.Rerun(ctx, what)
+}
+
+// verify checks a run or, with what empty, the whole data set.
+func (r *runner) verify(ctx context.Context, s *jobs.Spec, set jobs.Set, what string) (*loader.VerifyReport, error) {
+	ledger, err := r.ledger(ctx, s, set)
+	if err != nil {
+		return nil, err
+	}
+	if ledger == nil {
+		return &loader.VerifyReport{Dataset: set.Dataset, Number: -1, OK: true, Problems: []loader.Problem{}}, nil
+	}
+	return ledger.Verify(ctx, what)
 }
 
 // detail reads what a run was to do from its plan, and what it did from its
