@@ -140,6 +140,50 @@ func TestEachCallIsLost(t *testing.T) {
 	}
 }
 
+// TestSweptWhilePut has a sweep take the folder of a put away before its rename, as
+// it does when the process stood still for a day: it has not won, and what another
+// put meanwhile stays.
+func TestSweptWhilePut(t *testing.T) {
+	c := mini.Start(t, mini.Options{})
+	const name = "ledger/0/commit.json"
+	for slot, other := range map[string]string{"free": "", "taken": "driver 1"} {
+		t.Run(slot, func(t *testing.T) {
+			calm := open(t, c, "/swept-"+slot)
+			swept := false
+			s, _ := through(t, c, "/swept-"+slot, func(method string) harm {
+				if method != "rename2" || swept {
+					return none
+				}
+				swept = true
+				entries, err := calm.List("ledger")
+				for _, e := range entries {
+					err = errors.Join(err, calm.RemoveAll("ledger/"+e.Name))
+				}
+				if other != "" {
+					err = errors.Join(err, calm.PutIfAbsent(name, []byte(other)))
+				}
+				if err != nil || len(entries) != 1 {
+					t.Errorf("swept %v: %v", entries, err)
+				}
+				return none
+			})
+			err := s.PutIfAbsent(name, []byte("driver 0"))
+			if other != "" {
+				if have, read := calm.ReadFile(name); !errors.Is(err, sink.ErrExist) || read != nil || string(have) != other {
+					t.Errorf("told %v; there is %q, %v", err, have, read)
+				}
+				return
+			}
+			if sink.ClassOf(err) != sink.Retryable || !errors.Is(err, errSwept) {
+				t.Errorf("told %v (%v)", err, sink.ClassOf(err))
+			}
+			if err := s.PutIfAbsent(name, []byte("driver 0")); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
 // walk reads all files below a folder.
 func walk(t *testing.T, s *Sink, dir string, files map[string]string) {
 	t.Helper()

@@ -18,10 +18,11 @@ import (
 // holds, or refuses, for a folder that holds something is never replaced
 // (FSDirRenameOp.validateOverwrite).
 //
-// After a lost answer the folder tells: nobody else moves it, so it is gone
-// exactly when the rename was carried out. While it is there, the same rename is
-// repeated, and before giving up the folder is deleted, so that a rename that
-// comes late finds nothing.
+// After a lost answer the folder tells: nobody else moves it. While it is there,
+// the same rename is repeated, and before giving up the folder is deleted, so that
+// a rename that comes late finds nothing. Once it is gone the rename was carried
+// out, or a sweep took it, if this process stood still for a day: the file itself
+// says which.
 func (s *Sink) PutIfAbsent(name string, data []byte) error {
 	if err := sink.Clean(name); err != nil {
 		return err
@@ -69,11 +70,11 @@ func (s *Sink) place(temp, name string, data []byte) error {
 		}
 		said := outcomeOf(err)
 		if c != nil {
-			won, taken, look := s.look(c, temp, name)
+			left, taken, look := s.look(c, temp, name)
 			switch {
 			case look != nil: // not known yet
-			case won:
-				return nil
+			case !left:
+				return s.moved(name, data)
 			case taken:
 				_ = s.RemoveAll(temp) // it lost, whatever becomes of it
 				return classify("put", name, os.ErrExist, sink.Permanent)
@@ -89,16 +90,30 @@ func (s *Sink) place(temp, name string, data []byte) error {
 	}
 }
 
-// look tells whether the folder was renamed, and if not, whether the file is
-// there all the same.
-func (s *Sink) look(c *hdfs.Client, temp, name string) (won, taken bool, err error) {
-	left, err := there(c, s.at(temp))
-	if err != nil || !left {
-		return err == nil, false, err
+// look tells whether the folder is there still, and then whether the file is.
+func (s *Sink) look(c *hdfs.Client, temp, name string) (left, taken bool, err error) {
+	if left, err = there(c, s.at(temp)); err != nil || !left {
+		return false, false, err
 	}
 	taken, err = there(c, s.at(name))
-	return false, taken, err
+	return true, taken, err
 }
+
+// moved tells what became of a folder that is gone.
+func (s *Sink) moved(name string, data []byte) error {
+	have, err := s.ReadFile(name)
+	switch {
+	case errors.Is(err, sink.ErrNotExist):
+		return classify("put", name, errSwept, sink.Retryable)
+	case err != nil:
+		return &sink.Error{Op: "put", Path: name, Class: sink.Ambiguous, Err: err}
+	case !bytes.Equal(have, data):
+		return classify("put", name, os.ErrExist, sink.Permanent)
+	}
+	return nil
+}
+
+var errSwept = errors.New("was swept away before it had its name")
 
 // giveUp makes sure that the file does not appear later. Only when the NameNode
 // can't be reached for as long again is that not known.
