@@ -40,6 +40,10 @@ func besides(memory int64) int64 { return memory / 16 }
 // sortBytes is how much is sorted in memory at a time.
 func sortBytes(memory int64) int { return int(memory / 6) }
 
+// pagesHeld is what finished pages of one file may take before they wait on local
+// disk for the end of their row group; 0 = any number, where nobody bounds memory.
+func pagesHeld(memory int64) int64 { return memory / 8 }
+
 // leastMemory is what a task needs to write even one file.
 func leastMemory(s *formats.Schema, w *Writer) int64 {
 	leaves := int64(len(s.Leaves()))

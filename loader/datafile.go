@@ -9,6 +9,7 @@ import (
 	"os"
 
 	"sawlog/formats"
+	"sawlog/formats/parquet"
 	"sawlog/loader/sink"
 )
 
@@ -26,6 +27,7 @@ type dataFile struct {
 	cols   *formats.Columns
 	digest *formats.Digest // kilobytes per column, so it comes with the writer
 	local  *os.File
+	shelf  *os.File // pages of the open row group that memory has no room for
 	writer fileWriter
 
 	page, dict int64 // limits, bytes
@@ -194,10 +196,22 @@ func (f *dataFile) drop() {
 	f.t.written -= f.inWriter
 	f.used, f.inWriter = 0, 0
 	f.cols, f.digest, f.writer = nil, nil, nil
-	if f.local != nil {
-		_ = f.local.Close() // its bytes are staged, or not wanted
-		f.local = nil
+	for _, file := range []*os.File{f.local, f.shelf} {
+		if file != nil {
+			_ = file.Close() // its bytes are staged, or not wanted
+		}
 	}
+	f.local, f.shelf = nil, nil
+}
+
+// scratch is the file that the writer's pages wait in.
+func (f *dataFile) scratch() (parquet.Scratch, error) {
+	file, err := sink.Scratch(f.t.spool)
+	if err != nil {
+		return nil, err
+	}
+	f.shelf = file
+	return file, nil
 }
 
 func hashFile(f *os.File) (hash string, size int64, err error) {

@@ -99,6 +99,9 @@ func (f *dataFile) newWriter(to io.Writer) (fileWriter, error) {
 	if w.Format != formatParquet {
 		o.Codec, o.Level = "zstd", 0 // the plan's are of another format
 	}
+	if f.local != nil { // else it is smaller than a batch
+		o.HoldBytes, o.Scratch = pagesHeld(f.t.memory), f.scratch
+	}
 	return parquet.NewWriter(to, f.schema, o)
 }
 

@@ -20,7 +20,9 @@ import (
 // than memory has room for. Rows come in (topic, partition, offset) order and
 // leave in (bucket, topic, partition, offset) order: runs are sorted by bucket
 // and arrival and merged with earlier runs first, so neither the memory nor the
-// number of runs shows in what comes out.
+// number of runs shows in what comes out. All runs are read at once, each through
+// a window; when there are so many that the windows would outgrow the limit, they
+// are made one.
 //
 // The file holds runs end to end; a run is a sequence of rows:
 //
@@ -54,6 +56,9 @@ const refBytes = 32
 const (
 	spillPrefix = 4 + 4 // length, checksum
 	spillFixed  = 8     // bucket
+
+	spillBuffer = 256 << 10 // of a run that is written
+	leastWindow = 16 << 10  // of a run that is read
 )
 
 // spillSums is the polynomial of CRC-32C.
@@ -74,10 +79,13 @@ func (s *spill) Add(bucket int64, row *formats.RowCursor) error {
 	binary.LittleEndian.PutUint32(b[pos+4:], crc32.Checksum(b[pos+spillPrefix:], spillSums))
 	s.buf = b
 	s.refs = append(s.refs, spillRef{bucket, pos})
-	if len(s.buf)+refBytes*len(s.refs) >= s.limit {
-		return s.flush()
+	if len(s.buf)+refBytes*len(s.refs) < s.limit {
+		return nil
 	}
-	return nil
+	if err := s.flush(); err != nil || len(s.runs) < s.most() {
+		return err
+	}
+	return s.unite()
 }
 
 // flush writes what is held as one sorted run.
@@ -93,7 +101,7 @@ func (s *spill) flush() error {
 		s.file = f
 	}
 	s.sort()
-	w := bufio.NewWriterSize(io.NewOffsetWriter(s.file, s.size), 256<<10)
+	w := bufio.NewWriterSize(io.NewOffsetWriter(s.file, s.size), spillBuffer)
 	for _, ref := range s.refs {
 		if _, err := w.Write(s.row(ref)); err != nil {
 			return fmt.Errorf("spill: %w", err)
@@ -109,6 +117,39 @@ func (s *spill) flush() error {
 		s.buf = nil // one row larger than all memory: do not keep its room
 	}
 	return nil
+}
+
+// most is how many runs are read at once.
+func (s *spill) most() int { return max(s.limit/leastWindow, 8) }
+
+// unite makes one run of all, in a file of its own.
+func (s *spill) unite() error {
+	s.buf = nil // the windows take its room
+	file, err := sink.Scratch(s.dir)
+	if err != nil {
+		return fmt.Errorf("spill: %w", err)
+	}
+	w := bufio.NewWriterSize(file, spillBuffer)
+	var size int64
+	err = s.merge(func(c *runCursor) error {
+		size += int64(len(c.framed))
+		if _, err := w.Write(c.framed); err != nil {
+			return fmt.Errorf("spill: %w", err)
+		}
+		return nil
+	})
+	if err == nil {
+		if err = w.Flush(); err != nil {
+			err = fmt.Errorf("spill: %w", err)
+		}
+	}
+	old := s.file
+	if err != nil {
+		old = file
+	} else {
+		s.file, s.size, s.runs = file, size, []spillRun{{0, size}}
+	}
+	return errors.Join(err, old.Close())
 }
 
 // row is a row with its prefix.
@@ -156,12 +197,12 @@ func (s *spill) Each(fn func(bucket int64, row []byte) error) error {
 		return err
 	}
 	s.buf, s.refs = nil, nil
-	return s.merge(fn)
+	return s.merge(func(c *runCursor) error { return fn(c.bucket, c.framed[spillPrefix+spillFixed:]) })
 }
 
-// merge reads all runs at once.
-func (s *spill) merge(fn func(bucket int64, row []byte) error) error {
-	window := min(max(s.limit/len(s.runs), 16<<10), 1<<20)
+// merge reads all runs at once and calls fn with the cursor of each row in turn.
+func (s *spill) merge(fn func(c *runCursor) error) error {
+	window := min(max(s.limit/len(s.runs), leastWindow), 1<<20)
 	var h runHeap
 	for i, run := range s.runs {
 		c := &runCursor{index: i, left: run.end - run.pos}
@@ -175,7 +216,7 @@ func (s *spill) merge(fn func(bucket int64, row []byte) error) error {
 	for len(h) > 0 {
 		c := h[0]
 		bucket := c.bucket
-		if err := fn(bucket, c.row); err != nil {
+		if err := fn(c); err != nil {
 			return err
 		}
 		switch err := c.next(); {
@@ -198,7 +239,7 @@ type runCursor struct {
 	long   []byte // a row longer than the reader's window
 	held   int    // bytes of the reader the row lies in
 	bucket int64
-	row    []byte
+	framed []byte // the row with its prefix
 }
 
 // next reads a row, or io.EOF.
@@ -222,10 +263,10 @@ func (c *runCursor) next() error {
 	if err != nil {
 		return damagedSpill(err)
 	}
-	if b = b[spillPrefix:]; crc32.Checksum(b, spillSums) != sum {
+	if crc32.Checksum(b[spillPrefix:], spillSums) != sum {
 		return errSpillDamaged
 	}
-	c.bucket, c.row = int64(binary.LittleEndian.Uint64(b)), b[spillFixed:]
+	c.bucket, c.framed = int64(binary.LittleEndian.Uint64(b[spillPrefix:])), b
 	return nil
 }
 

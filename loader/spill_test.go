@@ -94,7 +94,7 @@ func TestSpillSortsStably(t *testing.T) {
 		if !slices.Equal(got, want) {
 			t.Errorf("limit %d: the order differs", limit)
 		}
-		if spills := limit < 1<<20; spills != (runs > 1) {
+		if spills := limit < 1<<20; spills != (runs > 1) || runs > newSpill("", limit).most() {
 			t.Errorf("limit %d: %d runs", limit, runs)
 		}
 	}
@@ -133,5 +133,32 @@ func TestSpillDamaged(t *testing.T) {
 		if err := s.Close(); err != nil {
 			t.Error(err)
 		}
+	}
+}
+
+// So does damage that is met while many runs are made one.
+func TestSpillDamagedBeforeItIsUnited(t *testing.T) {
+	c, _ := spillRows(t, slices.Repeat([]string{string(bytes.Repeat([]byte("v"), 50))}, 200))
+	s := newSpill(t.TempDir(), 1000)
+	var row formats.RowCursor
+	row.Reset(c)
+	for i := range c.Rows() {
+		if err := s.Add(int64(i%3), &row); err != nil {
+			if !errors.Is(err, errSpillDamaged) {
+				t.Error(err)
+			}
+			break
+		}
+		if i == c.Rows()-1 {
+			t.Error("no run was read")
+		}
+		if len(s.runs) == s.most()-1 {
+			if _, err := s.file.WriteAt([]byte{'V'}, s.size/2); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if err := s.Close(); err != nil {
+		t.Error(err)
 	}
 }

@@ -70,17 +70,23 @@ func fallbackRows(n, profile int) [][]byte {
 func writeFallback(w io.Writer, rows int) error { return writeFallbackAs(w, rows, Profile) }
 
 func writeFallbackAs(w io.Writer, rows, profile int) error {
+	return writeFallbackWith(w, rows, Options{Profile: profile})
+}
+
+func writeFallbackWith(w io.Writer, rows int, o Options) error {
 	s := fallbackSchema()
 	d, err := formats.NewDecoder(s, recordTime())
 	if err != nil {
 		return err
 	}
-	out, err := NewWriter(w, s, Options{Profile: profile, PageBytes: 16 << 10, DictBytes: int64(96-32*profile) << 10, RowGroupRows: 8000, Metadata: map[string]string{"z": "1", "a": "2", "m": "3"}})
+	o.PageBytes, o.DictBytes, o.RowGroupRows = 16<<10, int64(96-32*o.Profile)<<10, 8000
+	o.Metadata = map[string]string{"z": "1", "a": "2", "m": "3"}
+	out, err := NewWriter(w, s, o)
 	if err != nil {
 		return err
 	}
 	c := formats.NewColumns(s)
-	for i, value := range fallbackRows(rows, profile) {
+	for i, value := range fallbackRows(rows, o.Profile) {
 		if _, err := d.Append(c, &formats.Message{Offset: int64(i), Timestamp: 1, Value: value}); err != nil {
 			return err
 		}

@@ -30,13 +30,14 @@ type column struct {
 	dict     *dictionary
 	byEntry  bool // values go to the dictionary
 	values   int
-	size     int    // of the values in PLAIN, while none is written
-	pages    []byte // data pages that are written
-	count    [2]int // pages in PLAIN, and with indexes
-	unpacked int64  // bytes of pages before compression, headers included
-	total    int64  // levels
-	tried    bool   // levels of compression
-	low      bool   // the lower one will do
+	size     int     // of the values in PLAIN, while none is written
+	shelved  []piece // data pages that are written, the first of them
+	pages    []byte  // and those that follow
+	count    [2]int  // pages in PLAIN, and with indexes
+	unpacked int64   // bytes of pages before compression, headers included
+	total    int64   // levels
+	tried    bool    // levels of compression
+	low      bool    // the lower one will do
 }
 
 const (
@@ -70,7 +71,7 @@ func (c *column) begin(s *leafStats) {
 		c.dict.reset()
 	}
 	c.values, c.size, c.unpacked, c.total = 0, 0, 0, 0
-	c.pages, c.count, c.tried, c.low = c.pages[:0], [2]int{}, false, false
+	c.shelved, c.pages, c.count, c.tried, c.low = c.shelved[:0], c.pages[:0], [2]int{}, false, false
 }
 
 // write takes a batch.

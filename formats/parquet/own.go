@@ -26,6 +26,7 @@ type ownFile struct {
 	raw, packed, dict []byte
 	other             []byte
 
+	shelf  shelf
 	groups emitter // the row groups that are written, as list entries
 	count  int     // of them
 	rows   int64
@@ -39,6 +40,7 @@ func newOwnFile(s *formats.Schema, leaves []formats.Leaf, o *Options, codec comp
 	f := &ownFile{
 		schema: s, leaves: leaves, columns: make([]column, len(leaves)),
 		pageBytes: int(o.PageBytes), dictBytes: int(o.DictBytes), codecID: codec, level: level,
+		shelf: shelf{hold: o.HoldBytes, open: o.Scratch},
 	}
 	for i := range leaves {
 		f.columns[i] = newColumn(&leaves[i], f)
@@ -75,6 +77,7 @@ const (
 
 func (f *ownFile) begin(stats []leafStats) error {
 	f.stats = stats
+	f.shelf.begin()
 	for i := range f.columns {
 		f.columns[i].begin(&stats[i])
 	}
@@ -82,7 +85,28 @@ func (f *ownFile) begin(stats []leafStats) error {
 }
 
 func (f *ownFile) write(leaf int, v *formats.Vector) error {
-	f.columns[leaf].write(v)
+	c := &f.columns[leaf]
+	before := len(c.pages)
+	c.write(v)
+	if f.shelf.add(len(c.pages) - before) {
+		return f.unload()
+	}
+	return nil
+}
+
+// unload puts the pages of all columns on the shelf.
+func (f *ownFile) unload() error {
+	for i := range f.columns {
+		c := &f.columns[i]
+		if len(c.pages) == 0 {
+			continue
+		}
+		p, err := f.shelf.put(c.pages)
+		if err != nil {
+			return err
+		}
+		c.shelved, c.pages = append(c.shelved, p), c.pages[:0]
+	}
 	return nil
 }
 
@@ -156,6 +180,11 @@ func (f *ownFile) end(rows int64) error {
 		at := f.sink.Bytes
 		if len(dict) > 0 {
 			if _, err := f.sink.Write(dict); err != nil {
+				return err
+			}
+		}
+		for _, p := range c.shelved {
+			if err := f.shelf.give(p, f.sink); err != nil {
 				return err
 			}
 		}

@@ -25,6 +25,13 @@ type Options struct {
 	RowGroupBytes int64  // decoded bytes; 0 = 64 MiB
 	RowGroupRows  int    // 0 = 1 Mi rows
 	Metadata      map[string]string
+
+	// HoldBytes is how many bytes of finished pages of the open row group are
+	// kept in memory; more of them wait in a file that Scratch gives, once for
+	// all files of the Writer, and whoever gave it closes. 0 = all are kept, as
+	// they are under profile 1. The bytes of the file are the same.
+	HoldBytes int64
+	Scratch   func() (Scratch, error)
 }
 
 // pageLimit is the page and dictionary limit of a file where none is given:
