@@ -33,10 +33,17 @@ export CGO_ENABLED = 0
 
 .PHONY: build run test race check fmt vet lint crash fuzz compat hdfs yarn soak chaos failover mutants readers bench bench-peers bench-loader bench-isolation deb clean FORCE
 
+# What each test that failed said, or the last hundred lines of it: it says so
+# before its end, and others between.
+FAILED = awk '/^=== (RUN|CONT|NAME|PAUSE) /{test = $$3; next} /^(ok|FAIL|\?)[ \t]/{split("", said); split("", n); next} \
+	/^ *--- FAIL: /{print; for (i = n[$$3] > 100 ? n[$$3]-99 : 1; i <= n[$$3]; i++) print said[$$3, i]; next} \
+	{said[test, ++n[test]] = $$0}'
+
 # tested runs the tests of packages, says what failed and what was skipped.
 define tested
 @go test -count=1 -timeout 40m -v $(1) > bin/$@.log 2>&1; status=$$?; \
-	if [ $$status != 0 ]; then grep -E -A40 '^ *--- FAIL|^panic|^# |\[build failed\]|DATA RACE' bin/$@.log | head -400; fi; \
+	if [ $$status != 0 ]; then $(FAILED) bin/$@.log | head -800; \
+	  grep -E -A40 '^panic|^# |\[build failed\]|DATA RACE' bin/$@.log | head -200; fi; \
 	if grep -q -- '--- SKIP' bin/$@.log; then \
 	  echo; echo "SKIPPED on this machine:"; grep -B1 -E -- '--- SKIP' bin/$@.log | grep -vE '^--$$|^=== '; echo; \
 	  if [ "$$SAWLOG_TEST_REQUIRE" = all ]; then echo "SAWLOG_TEST_REQUIRE=all: a skip is a failure"; status=1; fi; fi; \
