@@ -72,8 +72,10 @@ func rideThrough(t *testing.T, seed uint64, harms int) {
 	r.create()
 	ctx, stop := context.WithCancel(t.Context())
 	var clients sync.WaitGroup
-	clients.Go(func() { r.write(ctx, "sure", kgo.RequiredAcks(kgo.AllISRAcks())) })
-	clients.Go(func() { r.write(ctx, "rash", kgo.RequiredAcks(kgo.LeaderAck()), kgo.DisableIdempotentWrite()) })
+	sure := r.c.Producer("sure", kgo.DefaultProduceTopic(views.Topic), kgo.RequiredAcks(kgo.AllISRAcks()))
+	rash := r.c.Client("rash", kgo.DefaultProduceTopic(views.Topic), kgo.RequiredAcks(kgo.LeaderAck()), kgo.DisableIdempotentWrite())
+	clients.Go(func() { r.write(ctx, "sure", sure) })
+	clients.Go(func() { r.write(ctx, "rash", rash) })
 	for i, rack := range []string{"", "r2", "r3"} {
 		clients.Go(func() { r.read(ctx, rack, rand.New(rand.NewPCG(seed, uint64(100+i)))) })
 	}
@@ -107,8 +109,7 @@ func (r *ride) create() {
 
 // write sends records until ctx ends; what only a leader has acknowledged may
 // be gone again.
-func (r *ride) write(ctx context.Context, who string, opts ...kgo.Opt) {
-	cl := r.c.Client(who, append(opts, kgo.DefaultProduceTopic(views.Topic))...)
+func (r *ride) write(ctx context.Context, who string, cl *kgo.Client) {
 	defer cl.Close()
 	for n := 0; ctx.Err() == nil; n++ {
 		cl.Produce(context.Background(), kgo.StringRecord(fmt.Sprint(who, n)), func(rec *kgo.Record, err error) {

@@ -39,7 +39,8 @@ func chaos(t *testing.T, seed uint64, faults int) {
 	ctx, stop := context.WithCancel(t.Context())
 	var clients sync.WaitGroup
 	for i := range 2 {
-		clients.Go(func() { l.produce(ctx, t, c, i) })
+		producer := c.Producer(fmt.Sprint("p", i), kgo.DefaultProduceTopic("t"))
+		clients.Go(func() { l.produce(ctx, t, producer, i) })
 	}
 	clients.Go(func() { commitForever(ctx, t, c) })
 	clients.Go(func() { watchLeaders(ctx, t, c) })
@@ -90,8 +91,7 @@ func fault(t *testing.T, c *brokertest.Cluster, rnd *rand.Rand) {
 }
 
 // produce writes numbered records until ctx ends, and waits for all of them.
-func (l *load) produce(ctx context.Context, t *testing.T, c *brokertest.Cluster, i int) {
-	cl := c.Client(fmt.Sprint("p", i), kgo.DefaultProduceTopic("t"))
+func (l *load) produce(ctx context.Context, t *testing.T, cl *kgo.Client, i int) {
 	defer cl.Close()
 	for number := 0; ctx.Err() == nil; number++ {
 		r := kgo.StringRecord(fmt.Sprintf("%d:%d", i, number))

@@ -295,6 +295,18 @@ func (c *Cluster) Client(host string, opts ...kgo.Opt) *kgo.Client {
 	return client
 }
 
+// Producer is a client that has its producer id before harm comes: kgo asks for it
+// under a lock, and the clock of a bubble stands for as long as anybody waits for
+// a lock.
+func (c *Cluster) Producer(host string, opts ...kgo.Opt) *kgo.Client {
+	c.t.Helper()
+	client := c.Client(host, opts...)
+	if _, _, err := client.ProducerID(context.Background()); err != nil {
+		c.t.Fatal(err)
+	}
+	return client
+}
+
 // Conn is a connection to one node.
 func (n *Node) Conn(ctx context.Context, host string) (*wire.Conn, error) {
 	nc, err := n.cluster.Fabric.Dialer(host)(ctx, n.Host+":9092")
