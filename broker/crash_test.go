@@ -17,6 +17,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"sawlog/broker"
+	"sawlog/broker/compat/peer"
 )
 
 // The test binary is also a server process to be killed: with this variable set
@@ -83,7 +84,7 @@ type acknowledged struct {
 
 func TestKilledBrokerKeepsWhatItAcknowledged(t *testing.T) {
 	dir := t.TempDir()
-	p := startProcess(t, dir, "127.0.0.1:0")
+	p := startProcess(t, dir, peer.Address(t))
 	acked := &acknowledged{offsets: map[string]int64{}}
 	ctx, stop := context.WithCancel(t.Context())
 	var producers sync.WaitGroup

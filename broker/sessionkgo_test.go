@@ -12,6 +12,7 @@ import (
 
 	"sawlog/broker"
 	"sawlog/broker/brokertest"
+	"sawlog/broker/compat/peer"
 )
 
 // numbered produces records n..m−1 to a topic, all over its partitions.
@@ -55,7 +56,8 @@ func reads(t *testing.T, c *kgo.Client, what string, n, m int) {
 func TestKgoReadsThroughSessions(t *testing.T) {
 	t.Parallel() // it waits for kgo's timers
 	dir := t.TempDir()
-	b := brokertest.Start(t, func(c *broker.Config) { c.Dir = dir })
+	addr := peer.Address(t)
+	b := brokertest.Start(t, func(c *broker.Config) { c.Dir, c.Listen = dir, addr })
 	createTopic(t, wireClient(t, b), "t", 12)
 	producer := client(t, b)
 	consumer := client(t, b, kgo.ConsumeTopics("t"), kgo.FetchMaxWait(100*time.Millisecond), kgo.FetchMaxPartitionBytes(200), kgo.FetchMaxBytes(1000),
@@ -71,7 +73,6 @@ func TestKgoReadsThroughSessions(t *testing.T) {
 	reads(t, consumer, "paused and resumed", 500, 700)
 
 	brokertest.Stop(t, b)
-	addr := b.Addr()
 	b = brokertest.Start(t, func(c *broker.Config) { c.Dir, c.Listen = dir, addr })
 	numbered(t, producer, "t", 700, 900)
 	reads(t, consumer, "after a restart", 700, 900)

@@ -9,6 +9,7 @@ import (
 
 	"sawlog/broker"
 	"sawlog/broker/brokertest"
+	"sawlog/broker/compat/peer"
 	"sawlog/broker/record"
 	"sawlog/broker/wire"
 )
@@ -69,11 +70,10 @@ func TestTrap11AutoCreation(t *testing.T) {
 
 // 12: leader epochs never go back, nor do ids and addresses change, over restarts.
 func TestTrap12LeaderEpochs(t *testing.T) {
-	dir, addr := t.TempDir(), "127.0.0.1:0"
+	dir, addr := t.TempDir(), peer.Address(t)
 	var before *kmsg.MetadataResponse
 	for restart := range 4 {
 		b := brokertest.Start(t, func(c *broker.Config) { c.Dir, c.Listen = dir, addr })
-		addr = b.Addr()
 		c := wireClient(t, b)
 		if before == nil {
 			createTopic(t, c, "t", 2)

@@ -7,7 +7,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"path/filepath"
 	"slices"
@@ -124,11 +123,7 @@ func (c *cluster) add() (*node, error) {
 		n.kafka, n.peer, n.http = host+":9092", host+":9093", host+":8088"
 	} else {
 		for _, to := range []*string{&n.kafka, &n.peer, &n.http} {
-			addr, err := freeAddress()
-			if err != nil {
-				return nil, err
-			}
-			*to = addr
+			*to = peer.Address(c.t)
 		}
 	}
 	n.argv = append([]string{
@@ -144,15 +139,6 @@ func (c *cluster) add() (*node, error) {
 	}
 	c.nodes = append(c.nodes, n)
 	return n, nil
-}
-
-// freeAddress is a loopback address nobody listens at.
-func freeAddress() (string, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", err
-	}
-	return l.Addr().String(), l.Close()
 }
 
 // killAll ends every process.

@@ -4,8 +4,6 @@ import (
 	"bufio"
 	"context"
 	"fmt"
-	"math/rand/v2"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -16,6 +14,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"sawlog/broker/compat/peer"
 	"sawlog/loader/engine/kubernetes/kubetest"
 )
 
@@ -175,18 +174,12 @@ func isExecutable(name string) bool {
 	return err == nil && st.Mode()&0o111 != 0
 }
 
-// freeAddress finds a port that stays free while a server is down: one below
-// those the system hands out to clients.
+// freeAddress finds a port that stays free while a server is down.
 func freeAddress(ts *testscript.TestScript) string {
-	for range 1000 {
-		addr := fmt.Sprintf("127.0.0.1:%d", 20_000+rand.IntN(12_000))
-		if l, err := net.Listen("tcp", addr); err == nil {
-			ts.Check(l.Close())
-			return addr
-		}
-	}
-	ts.Fatalf("no free port between 20000 and 32000")
-	return ""
+	addr, release, err := peer.Hold()
+	ts.Check(err)
+	ts.Defer(release)
+	return addr
 }
 
 // substCommand writes the script's folder into files where they say $WORK.

@@ -17,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"sawlog/broker/compat/peer"
 	"sawlog/loader"
 )
 
@@ -82,19 +83,10 @@ func startNode(t *testing.T) *node {
 	return n
 }
 
+// freePort is an address that is the node's, also while it is down.
 func freePort(t *testing.T) string {
 	t.Helper()
-	for i := range 1000 {
-		addr := fmt.Sprintf("127.0.0.1:%d", 20_000+(os.Getpid()*37+int(time.Now().UnixNano()>>12)+i)%12_000)
-		if l, err := net.Listen("tcp", addr); err == nil {
-			if err := l.Close(); err != nil {
-				t.Fatal(err)
-			}
-			return addr
-		}
-	}
-	t.Fatal("no free port")
-	return ""
+	return peer.Address(t)
 }
 
 func (n *node) start() {

@@ -204,12 +204,7 @@ func address(t testing.TB, port int) string {
 	if port != 0 {
 		return net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
 	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = l.Close() }() // nothing was accepted on it
-	return l.Addr().String()
+	return Address(t)
 }
 
 // root is the project's folder.
