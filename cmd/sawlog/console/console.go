@@ -34,6 +34,9 @@ type Config struct {
 	Version string
 	Now     func() time.Time // nil = time.Now
 
+	// Elsewhere answers what needs Jobs while that is nil: another node has them.
+	Elsewhere http.Handler
+
 	// What the loader can tell and do. Fields that are nil leave their part out.
 	Plan   func(ctx context.Context, s *jobs.Spec, set jobs.Set, ask jobs.Ask) (*jobs.Planned, error)
 	Detail func(ctx context.Context, s *jobs.Spec, run *jobs.Run) ([]loader.Split, *loader.Record, error)
@@ -72,6 +75,16 @@ func New(c Config) http.Handler {
 		"phases": func() []string { return taskPhases }, "more": func(list []string, shown int) int { return len(list) - shown },
 	}).Funcs(otherFuncs).ParseFS(sheets, "static/*.html"))}
 	mux := http.NewServeMux()
+	k.others(mux)
+	files, err := fs.Sub(static, "static")
+	if err != nil {
+		panic("console: " + err.Error()) // the embedded folder is part of the binary
+	}
+	mux.Handle("GET /console/static/", http.StripPrefix("/console/static/", cached(http.FileServerFS(files))))
+	if c.Jobs == nil && c.Elsewhere != nil {
+		mux.Handle("/console/", c.Elsewhere)
+		return mux
+	}
 	mux.HandleFunc("GET /console/{$}", k.overview)
 	mux.HandleFunc("GET /console/jobs/{job}", k.job)
 	mux.HandleFunc("GET /console/jobs", k.jobList)
@@ -83,12 +96,6 @@ func New(c Config) http.Handler {
 	mux.HandleFunc("GET /console/backfills/{backfill}", k.backfill)
 	mux.HandleFunc("GET /console/reports/{report}", k.report)
 	k.routeActs(mux)
-	k.others(mux)
-	files, err := fs.Sub(static, "static")
-	if err != nil {
-		panic("console: " + err.Error()) // the embedded folder is part of the binary
-	}
-	mux.Handle("GET /console/static/", http.StripPrefix("/console/static/", cached(http.FileServerFS(files))))
 	mux.HandleFunc("/console/", func(w http.ResponseWriter, r *http.Request) {
 		k.missing(w, &jobs.Refusal{Kind: jobs.ErrNotFound, Msg: "there is no page " + r.URL.Path})
 	})

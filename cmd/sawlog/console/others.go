@@ -44,14 +44,17 @@ func (k *console) others(mux *http.ServeMux) {
 	mux.HandleFunc("GET /console/group", k.group)
 	mux.HandleFunc("GET /console/group/reset", k.previewReset)
 	mux.HandleFunc("POST /console/group/reset", k.resetGroup)
+	mux.HandleFunc("GET /console/cluster", k.cluster)
+	mux.HandleFunc("GET /console/settings", k.settings)
+	if k.Jobs == nil {
+		return // data sets are of jobs
+	}
 	mux.HandleFunc("GET /console/outputs", k.outputs)
 	mux.HandleFunc("GET /console/outputs/{dataset}", k.output)
 	mux.HandleFunc("GET /console/outputs/{dataset}/hour", k.outputHour)
 	mux.HandleFunc("GET /console/outputs/{dataset}/file", k.outputFile)
 	mux.HandleFunc("GET /console/outputs/{dataset}/changes", k.outputChanges)
 	mux.HandleFunc("GET /console/outputs/{dataset}/find", k.outputFind)
-	mux.HandleFunc("GET /console/cluster", k.cluster)
-	mux.HandleFunc("GET /console/settings", k.settings)
 }
 
 // otherFuncs are what the templates of these pages call.

@@ -380,3 +380,22 @@ func TestZones(t *testing.T) {
 		s.page("/console/"+path+"?zone=Mars/Olympus", http.StatusBadRequest)
 	}
 }
+
+// TestWithoutScheduler: a node that does not run the jobs shows the cluster by
+// itself, and passes the rest on: it is needed most when no node can be passed to.
+func TestWithoutScheduler(t *testing.T) {
+	s := standOver(t, runner{}, func(*Sources) {})
+	c := Config{Elsewhere: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusTeapot) })}
+	over(newBrokers(2, 3, 3))(&c.Sources)
+	s.h = New(c)
+	for _, path := range []string{"topics", "topics/topic-000", "topics/topic-000/messages", "groups", "cluster", "settings", "static/others.css"} {
+		if status := s.ask(http.MethodGet, "/console/"+path, nil).StatusCode; status != http.StatusOK {
+			t.Errorf("%s: %d", path, status)
+		}
+	}
+	for _, path := range []string{"", "jobs", "jobs/x", "runs/x", "backfills", "outputs", "outputs/x", "nowhere"} {
+		if status := s.ask(http.MethodGet, "/console/"+path, nil).StatusCode; status != http.StatusTeapot {
+			t.Errorf("%s: %d, want it passed on", path, status)
+		}
+	}
+}

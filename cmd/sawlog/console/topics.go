@@ -243,6 +243,9 @@ func (b *topicBody) fill(configs []configured) {
 
 // loadsOf lists the data sets made of a topic of this cluster.
 func (k *console) loadsOf(topic string) (list []loadOf) {
+	if k.Jobs == nil {
+		return nil // they are known elsewhere
+	}
 	for _, j := range k.Jobs.List() {
 		spec, err := k.Jobs.Spec(j.Name)
 		if err != nil || len(spec.Source.Brokers) > 0 {
