@@ -180,6 +180,7 @@ func (s *Scheduler) Delete(ctx context.Context, name string) error {
 	delete(s.trouble, name)
 	delete(s.stale, name)
 	delete(s.said, name)
+	delete(s.facts, name)
 	delete(s.topics, name)
 	s.mu.Unlock()
 	s.events.send(Event{Kind: "job", At: s.now(), Job: name, Status: "deleted"})

@@ -152,41 +152,6 @@ func (s *Scheduler) knownSets(j *jobState) []Set {
 	return j.spec.Sets(matched)
 }
 
-// RunFilter picks runs.
-type RunFilter struct {
-	Job    string
-	Status string
-	Tick   time.Time
-	Limit  int // 0 = 50
-}
-
-// Runs lists runs, newest first.
-func (s *Scheduler) Runs(f RunFilter) []*Run {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	var all []*Run
-	for name, runs := range s.f.byJob {
-		if f.Job == "" || f.Job == name {
-			all = append(all, runs...)
-		}
-	}
-	sortRuns(all)
-	limit := f.Limit
-	if limit <= 0 {
-		limit = 50
-	}
-	out := make([]*Run, 0, min(limit, len(all)))
-	for _, r := range slices.Backward(all) {
-		if f.Status != "" && r.Status != f.Status || !f.Tick.IsZero() && !r.Tick.Equal(f.Tick) {
-			continue
-		}
-		if out = append(out, r.clone()); len(out) == limit {
-			break
-		}
-	}
-	return out
-}
-
 // Run gives one run; of one that goes on, as far as it is by now.
 func (s *Scheduler) Run(id string) (*Run, error) {
 	r, err := s.run(id)
@@ -202,9 +167,10 @@ func (s *Scheduler) Run(id string) (*Run, error) {
 	return r, nil
 }
 
-func sortRuns(runs []*Run) {
-	slices.SortFunc(runs, func(a, b *Run) int { return cmp.Or(cmp.Compare(a.Seq, b.Seq), cmp.Compare(a.Run, b.Run)) })
-}
+func sortRuns(runs []*Run) { slices.SortFunc(runs, inQueue) }
+
+// inQueue compares runs by the order in which they were queued.
+func inQueue(a, b *Run) int { return cmp.Or(cmp.Compare(a.Seq, b.Seq), cmp.Compare(a.Run, b.Run)) }
 
 // NextTick is a tick to come.
 type NextTick struct {

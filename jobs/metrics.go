@@ -1,8 +1,9 @@
 package jobs
 
-import "maps"
-
-import "time"
+import (
+	"maps"
+	"time"
+)
 
 // Stats are a job's numbers; counters begin at the start of the process.
 type Stats struct {
@@ -11,8 +12,19 @@ type Stats struct {
 	Running     int
 	Paused      bool
 	Stale       bool
+	Trouble     bool      // its ticks cannot be decided
+	NextDue     time.Time // zero = none
 	LastSuccess time.Time
+	Items       map[string]int // of the open backfill, by state; nil = none is open
+	Facts
 	Counts
+}
+
+// Facts are what the grid of a job says, all its data sets together. It is read
+// apart from who asks for it, so it may be a moment old.
+type Facts struct {
+	Hours       map[string]int // units of the last factSpan, by state
+	SealedUntil time.Time      // of the data set that is furthest behind; zero = one has nothing sealed
 }
 
 // Counts are what the runs of a job that ended in this process did.
@@ -44,11 +56,17 @@ func (s *Scheduler) count(r *Run) {
 
 // Stats reads the numbers of every job.
 func (s *Scheduler) Stats() []Stats {
+	s.readFacts()
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	now := s.now()
 	out := make([]Stats, 0, len(s.f.jobs))
 	for _, name := range sortedKeys(s.f.jobs) {
-		st := Stats{Job: name, Paused: s.f.jobs[name].Paused, Stale: s.stale[name], Counts: Counts{Ended: map[string]int64{}}}
+		j := s.f.jobs[name]
+		st := Stats{
+			Job: name, Paused: j.Paused, Stale: s.stale[name], Trouble: s.trouble[name] != "" || j.spec == nil,
+			Counts: Counts{Ended: map[string]int64{}},
+		}
 		for _, r := range s.f.byJob[name] {
 			switch r.Status {
 			case Queued:
@@ -57,15 +75,105 @@ func (s *Scheduler) Stats() []Stats {
 				st.Running++
 			}
 		}
+		if j.spec != nil && j.spec.Schedule != nil && !j.Paused {
+			st.NextDue = j.spec.Schedule.Due(j.spec.Schedule.Next(latest(j.cursor(), now.Add(-j.spec.Schedule.Delay))))
+		}
 		if good := s.f.lastGood(name); good != nil {
 			st.LastSuccess = good.Ended
 		}
+		if b := s.f.backfills[s.f.driven[name]]; b != nil {
+			st.Items = s.f.view(b, false).Counts
+		}
+		if f := s.facts[name]; f != nil {
+			st.Facts = f.Facts
+		}
 		if c := s.counts[name]; c != nil {
 			st.Counts = *c
-			st.Ended = make(map[string]int64, len(c.Ended))
-			maps.Copy(st.Ended, c.Ended)
+			st.Ended = maps.Clone(c.Ended)
 		}
 		out = append(out, st)
 	}
 	return out
+}
+
+const (
+	// factSpan is what facts are of.
+	factSpan = 72 * time.Hour
+	// factAge is how long facts are shown although no run of their job ended.
+	factAge = 5 * time.Minute
+)
+
+// knownFacts are facts, and what they were read after.
+type knownFacts struct {
+	Facts
+	at   time.Time
+	last int64 // Seq of the job's last run that had ended then
+}
+
+// readFacts has the facts read of those jobs of which they are no longer true,
+// one job after another, apart from the caller: a data set may be far away.
+func (s *Scheduler) readFacts() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.reading || s.ctx.Err() != nil {
+		return
+	}
+	now := s.now()
+	due := map[string]int64{}
+	for name, j := range s.f.jobs {
+		last := int64(-1)
+		for _, r := range s.f.byJob[name] {
+			if !r.Open() {
+				last = max(last, r.Seq)
+			}
+		}
+		if f := s.facts[name]; j.spec != nil && (f == nil || f.last != last || !recent(f.at, factAge, now)) {
+			due[name] = last
+		}
+	}
+	if len(due) == 0 {
+		return
+	}
+	s.reading = true
+	s.wg.Go(func() {
+		for _, name := range sortedKeys(due) {
+			grids, err := s.Hours(s.ctx, name, now.Add(-factSpan), now)
+			if s.ctx.Err() != nil {
+				break
+			}
+			f := &knownFacts{at: now, last: due[name]}
+			if err == nil {
+				f.Facts = factsOf(grids)
+			}
+			s.mu.Lock()
+			s.facts[name] = f
+			s.mu.Unlock()
+		}
+		s.mu.Lock()
+		s.reading = false
+		s.mu.Unlock()
+	})
+}
+
+// factsOf counts the cells of grids. What can't be read, or is yet to come,
+// counts as nothing.
+func factsOf(grids []Grid) Facts {
+	f := Facts{Hours: map[string]int{
+		HourMissing: 0, HourFilling: 0, HourSealed: 0, HourLate: 0, HourFailed: 0, HourRunning: 0,
+	}}
+	for i, g := range grids {
+		var sealed time.Time
+		for _, h := range g.Hours {
+			if _, counts := f.Hours[h.State]; counts {
+				f.Hours[h.State]++
+			}
+			if h.Sealed >= 0 {
+				sealed = unitEnd(g.Unit, h.Hour)
+			}
+		}
+		if i == 0 || sealed.Before(f.SealedUntil) {
+			f.SealedUntil = sealed
+		}
+	}
+	return f
 }

@@ -41,6 +41,8 @@ type Scheduler struct {
 	said    map[string]Catchup // the last catch-up of a job that was announced
 	views   map[string]*cachedView
 	counts  map[string]*Counts
+	facts   map[string]*knownFacts
+	reading bool // facts are being read
 	topics  map[string]*topicList
 	telling chan struct{} // holds a token for each notice on its way
 
@@ -96,7 +98,7 @@ func Open(ctx context.Context, c Config) (*Scheduler, error) {
 	s := &Scheduler{
 		c: c, f: newFold(),
 		watch: map[string]time.Time{}, active: map[string]*activeRun{}, trouble: map[string]string{},
-		stale: map[string]bool{}, said: map[string]Catchup{}, views: map[string]*cachedView{}, counts: map[string]*Counts{}, topics: map[string]*topicList{},
+		stale: map[string]bool{}, said: map[string]Catchup{}, views: map[string]*cachedView{}, counts: map[string]*Counts{}, facts: map[string]*knownFacts{}, topics: map[string]*topicList{},
 		wake: make(chan struct{}, 1), telling: make(chan struct{}, toldAtOnce), failed: make(chan error, 1),
 	}
 	if err := c.Journal.Replay(ctx, s.f.apply); err != nil {
@@ -155,7 +157,17 @@ func (s *Scheduler) Failed() <-chan error { return s.failed }
 
 // Subscribe hands out events as they happen, until cancel is called or the
 // subscriber falls too far behind; then the channel is closed.
-func (s *Scheduler) Subscribe() (feed <-chan Event, cancel func()) { return s.events.subscribe() }
+func (s *Scheduler) Subscribe() (feed <-chan *Event, cancel func()) {
+	feed, _, _, cancel = s.events.subscribe("")
+	return feed, cancel
+}
+
+// Follow is Subscribe by somebody who has seen events up to the one that mark
+// names: missed are those that came since. known is false where that is no longer
+// remembered, and what they said has to be read from the state itself.
+func (s *Scheduler) Follow(mark string) (feed <-chan *Event, missed []*Event, known bool, cancel func()) {
+	return s.events.subscribe(mark)
+}
 
 // append writes one record and, once it is safe, takes it in. The caller holds
 // act (or nobody else runs yet).

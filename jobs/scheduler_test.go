@@ -453,7 +453,7 @@ func TestStale(t *testing.T) {
 
 func TestSlowSubscriberIsCutOff(t *testing.T) {
 	var e events
-	feed, cancel := e.subscribe()
+	feed, _, _, cancel := e.subscribe("")
 	defer cancel()
 	for range eventBuffer + 1 {
 		e.send(Event{Kind: "run"})
@@ -465,6 +465,46 @@ func TestSlowSubscriberIsCutOff(t *testing.T) {
 	if n != eventBuffer {
 		t.Errorf("%d events before the cut", n)
 	}
+}
+
+// TestFollowFromAnEvent: who names an event gets those after it, as long as they
+// are remembered; another scheduler's events are not known.
+func TestFollowFromAnEvent(t *testing.T) {
+	var e, other events
+	feed, _, known, cancel := e.subscribe("")
+	defer cancel()
+	if !known {
+		t.Error("who has seen nothing misses something")
+	}
+	for range 3 {
+		e.send(Event{Kind: "run"})
+		other.send(Event{Kind: "run"})
+	}
+	first := <-feed
+	_, missed, known, stop := e.subscribe(first.Mark)
+	stop()
+	if !known || len(missed) != 2 || missed[0].ID != 2 || missed[1].ID != 3 {
+		t.Errorf("after the first: %d events, known %v", len(missed), known)
+	}
+	if _, missed, known, stop = other.subscribe(first.Mark); known || len(missed) != 0 {
+		t.Error("an event of another scheduler is known")
+	}
+	stop()
+	for range 2 * eventsKept {
+		e.send(Event{Kind: "task"})
+		if n := len(e.kept); n > eventsKept {
+			t.Fatalf("%d events are kept", n)
+		}
+	}
+	if _, _, known, stop = e.subscribe(first.Mark); known {
+		t.Error("an event of long ago is known")
+	}
+	stop()
+	last := e.kept[len(e.kept)-1].Mark
+	if _, missed, known, stop = e.subscribe(last); !known || len(missed) != 0 {
+		t.Errorf("after the last: %d events, known %v", len(missed), known)
+	}
+	stop()
 }
 
 // Every append of a busy day is a place to die, with the record safe or not.

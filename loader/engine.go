@@ -47,7 +47,7 @@ type Work struct {
 type TaskProgress struct {
 	Split   int    `json:"split"`
 	Attempt string `json:"attempt"`
-	Phase   string `json:"phase"`   // read | write | stage | done
+	Phase   string `json:"phase"`   // read | write | stage | done; "" = it has just begun
 	Offsets int64  `json:"offsets"` // passed
 	Total   int64  `json:"total"`   // offsets of the split
 	Rows    int64  `json:"rows"`

@@ -22,16 +22,17 @@ const forwardedHeader = "Sawlog-Forwarded"
 // body and the answer are streamed, so events arrive as they happen.
 type forward struct {
 	leader func() broker.JournalLeader
+	scheme string // all nodes serve by HTTP, or all by HTTPS
 	proxy  httputil.ReverseProxy
 }
 
 func newForward(leader func() broker.JournalLeader) *forward {
-	f := &forward{leader: leader}
+	f := &forward{leader: leader, scheme: "http"}
 	f.proxy = httputil.ReverseProxy{
 		// No proxy of the environment: nodes reach each other by themselves.
 		Transport: &http.Transport{DialContext: (&net.Dialer{Timeout: 3 * time.Second}).DialContext, IdleConnTimeout: time.Minute},
 		Rewrite: func(r *httputil.ProxyRequest) {
-			r.SetURL(&url.URL{Scheme: "http", Host: f.leader().HTTP})
+			r.SetURL(&url.URL{Scheme: f.scheme, Host: f.leader().HTTP})
 			r.SetXForwarded()
 			r.Out.Header.Set(forwardedHeader, "1")
 			// This node has judged where the request comes from; the leader
@@ -44,7 +45,7 @@ func newForward(leader func() broker.JournalLeader) *forward {
 			var op *net.OpError
 			l := f.leader()
 			if errors.As(err, &op) && op.Op == "dial" { // it was not asked
-				later(w, fmt.Sprintf("node %d runs the scheduler and is not reached at http://%s: %v", l.Node, l.HTTP, err),
+				later(w, fmt.Sprintf("node %d runs the scheduler and is not reached at %s://%s: %v", l.Node, f.scheme, l.HTTP, err),
 					"its --http must be an address that the other nodes can connect to")
 				return
 			}
@@ -67,9 +68,27 @@ func (f *forward) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case l.HTTP == "":
 		later(w, fmt.Sprintf("node %d runs the scheduler and tells no HTTP address", l.Node), "")
 	default:
-		f.proxy.ServeHTTP(w, r)
+		f.proxy.ServeHTTP(patient{w, http.NewResponseController(w)}, r)
 	}
 }
+
+// patient passes an answer on to who asked, but does not wait for ever while he
+// takes nothing of it.
+type patient struct {
+	http.ResponseWriter
+	control *http.ResponseController
+}
+
+// slowest is how long one write to who asked may take.
+const slowest = 30 * time.Second
+
+func (p patient) Write(b []byte) (int, error) {
+	_ = p.control.SetWriteDeadline(time.Now().Add(slowest)) // a writer without one does not stand still
+	return p.ResponseWriter.Write(b)
+}
+
+// Unwrap gives what can do more than write.
+func (p patient) Unwrap() http.ResponseWriter { return p.ResponseWriter }
 
 // later refuses what was not begun and may be asked again.
 func later(w http.ResponseWriter, msg, hint string) {

@@ -7,8 +7,10 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"strings"
 	"testing"
+	"time"
 
 	"sawlog/broker"
 )
@@ -112,5 +114,59 @@ func TestForwardHasNobody(t *testing.T) {
 				t.Errorf("may be asked again: %v", again)
 			}
 		})
+	}
+}
+
+// stuck is a connection to who takes nothing: a write waits for its deadline.
+type stuck struct {
+	*httptest.ResponseRecorder
+	deadline time.Time
+}
+
+func (s *stuck) SetWriteDeadline(at time.Time) error { s.deadline = at; return nil }
+
+func (s *stuck) Write([]byte) (int, error) {
+	if until := time.Until(s.deadline); until <= 0 || until > slowest {
+		return 0, fmt.Errorf("it may take %s", until)
+	}
+	return 0, os.ErrDeadlineExceeded
+}
+
+// TestForwardEvents: what a reader saw last reaches the node that knows what came
+// since, his token, too; one that takes nothing holds nothing up.
+func TestForwardEvents(t *testing.T) {
+	gone := make(chan struct{})
+	leader := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		defer close(gone)
+		if r.Header.Get("Last-Event-ID") != "a-7" || r.Header.Get("Authorization") != "Bearer x" || r.Header.Get("Cookie") != "c=1" {
+			t.Errorf("the leader sees %v", r.Header)
+		}
+		w.Header().Set("Content-Type", "text/event-stream")
+		for {
+			if _, err := fmt.Fprint(w, "data: 1\n\n"); err != nil || http.NewResponseController(w).Flush() != nil || r.Context().Err() != nil {
+				return
+			}
+		}
+	}))
+	defer leader.Close()
+	f := newForward(func() broker.JournalLeader {
+		return broker.JournalLeader{Node: 2, HTTP: strings.TrimPrefix(leader.URL, "http://")}
+	})
+	r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/api/v1/events", nil)
+	r.Header.Set("Last-Event-ID", "a-7")
+	r.Header.Set("Authorization", "Bearer x")
+	r.Header.Set("Cookie", "c=1")
+	func() {
+		defer func() {
+			if p := recover(); p != nil && p != http.ErrAbortHandler {
+				panic(p)
+			}
+		}()
+		f.ServeHTTP(&stuck{ResponseRecorder: httptest.NewRecorder()}, r)
+	}()
+	select {
+	case <-gone:
+	case <-time.After(20 * time.Second):
+		t.Error("the leader goes on sending")
 	}
 }

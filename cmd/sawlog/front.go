@@ -5,11 +5,14 @@ import (
 	"fmt"
 	"net/http"
 	"sync/atomic"
+
+	"sawlog/cmd/sawlog/api"
 )
 
 // front is what the HTTP port shows: from the first moment on that the node
 // lives, and why it isn't ready; everything else once it has started.
 type front struct {
+	token  *api.Token // nil = everybody may know why
 	stage  atomic.Pointer[string]
 	opened atomic.Pointer[opened]
 }
@@ -68,5 +71,8 @@ func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	w.Header().Set("Retry-After", "1")
 	w.WriteHeader(http.StatusServiceUnavailable)
-	_, _ = fmt.Fprintf(w, "[-] broker: %s\nnot ready\n", f.starts())
+	if f.token.Admits(r) {
+		_, _ = fmt.Fprintf(w, "[-] broker: %s\n", f.starts())
+	}
+	_, _ = fmt.Fprintln(w, "not ready")
 }

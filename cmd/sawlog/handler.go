@@ -33,10 +33,11 @@ func (s *server) face(scheduler *jobs.Scheduler) http.Handler {
 		Logger:    s.log,
 		Version:   version,
 		Loopback:  err == nil && ip != nil && ip.IsLoopback(),
+		Token:     s.front.token,
 		Checks:    map[string]func() error{"broker": s.broker.Ready},
 		Tickets:   s.tickets.list,
 		Plan:      run.Plan,
-		Detail:    run.detail,
+		Detail:    run.whole,
 		Rerun: func(ctx context.Context, spec *jobs.Spec, set jobs.Set, what string) (any, error) {
 			return run.rerun(ctx, spec, set, what)
 		},

@@ -6,13 +6,26 @@ import (
 	"strings"
 
 	"sawlog/cmd/sawlog/api"
+	"sawlog/cmd/sawlog/config"
 	"sawlog/cmd/sawlog/output"
 	"sawlog/jobs"
 	"sawlog/loader"
 	"sawlog/loader/sink"
 )
 
-func (a *app) client() (*api.Client, error) { return api.NewClient(a.server, whoami()) }
+// client speaks to the server, and shows the token where one is named.
+func (a *app) client() (*api.Client, error) {
+	c, err := api.NewClient(a.server, whoami())
+	if err != nil || a.token == "" {
+		return c, err
+	}
+	token, err := config.ReadToken(a.token)
+	if err != nil {
+		return nil, output.Errorf(output.Usage, "--token: %w", err).WithHint("--token or %s names the file", config.EnvName("token"))
+	}
+	c.Token = string(token)
+	return c, nil
+}
 
 // onServer runs one call of the API within the timeout.
 func (a *app) onServer(ctx context.Context, call func(context.Context, *api.Client) error) error {
@@ -109,6 +122,9 @@ func (a *app) waitRuns(ctx context.Context, runs []*jobs.Run) error {
 	var failed error
 	for i, r := range runs {
 		bars := a.newProgress()
+		for _, task := range r.Tasks { // it may have begun long ago
+			bars.observe(loader.Event{Run: r.Run, Task: &task.TaskProgress})
+		}
 		ended, err := c.Wait(ctx, r.Run, func(ev jobs.Event) { bars.observe(eventOf(ev)) })
 		bars.done()
 		if context.Cause(ctx) != nil {

@@ -21,15 +21,41 @@ type progress struct {
 	tasks map[int]loader.TaskProgress
 	bars  map[int]*mpb.Bar
 	pool  *mpb.Progress
-	last  time.Time
+
+	ended chan struct{} // closed by done
+	lines sync.WaitGroup
 }
 
+// lineEvery is how often a line is printed where there are no bars.
+const lineEvery = 10 * time.Second
+
 func (a *app) newProgress() *progress {
-	p := &progress{app: a, tasks: map[int]loader.TaskProgress{}, bars: map[int]*mpb.Bar{}, last: time.Now()}
-	if a.progress == "bar" || a.progress == "auto" && output.IsTerminal(a.print.Err) {
+	p := &progress{app: a, tasks: map[int]loader.TaskProgress{}, bars: map[int]*mpb.Bar{}, ended: make(chan struct{})}
+	switch {
+	case a.progress == "bar" || a.progress == "auto" && output.IsTerminal(a.print.Err):
 		p.pool = mpb.New(mpb.WithOutput(a.print.Err), mpb.WithWidth(40), mpb.WithRefreshRate(200*time.Millisecond))
+	case a.progress != "none":
+		p.lines.Go(p.print)
 	}
 	return p
+}
+
+// print says how far the run is, once there is something to say.
+func (p *progress) print() {
+	again := time.NewTicker(lineEvery)
+	defer again.Stop()
+	for {
+		select {
+		case <-p.ended:
+			return
+		case <-again.C:
+		}
+		p.mu.Lock()
+		if len(p.tasks) > 0 {
+			p.app.print.Note("%s", p.line())
+		}
+		p.mu.Unlock()
+	}
 }
 
 // observe takes an event of the run; it may be called from any goroutine.
@@ -43,11 +69,6 @@ func (p *progress) observe(e loader.Event) {
 		p.tasks[e.Task.Split] = *e.Task
 		if p.pool != nil {
 			p.bar(*e.Task)
-			return
-		}
-		if time.Since(p.last) >= 10*time.Second {
-			p.last = time.Now()
-			p.app.print.Note("%s", p.line())
 		}
 		return
 	}
@@ -63,17 +84,25 @@ func (p *progress) observe(e loader.Event) {
 func (p *progress) bar(t loader.TaskProgress) {
 	b := p.bars[t.Split]
 	if b == nil {
-		if len(p.bars) >= 16 {
-			return // a screen holds no more
+		if len(p.bars) >= barsMost || t.Phase == "done" {
+			return
 		}
 		split := t.Split
-		b = p.pool.AddBar(max(t.Total, 1),
+		b = p.pool.AddBar(0, mpb.BarRemoveOnComplete(),
 			mpb.PrependDecorators(decor.Name(fmt.Sprintf("split %d ", split)), decor.Any(func(decor.Statistics) string { return p.phase(split) })),
-			mpb.AppendDecorators(decor.Percentage(), decor.CountersNoUnit(" %d / %d")))
+			mpb.AppendDecorators(decor.Percentage(), decor.Any(func(s decor.Statistics) string { return fmt.Sprintf(" of %d offsets", max(s.Total-1, 0)) })))
 		p.bars[t.Split] = b
 	}
-	b.SetCurrent(min(t.Offsets, max(t.Total, 1)))
+	b.SetTotal(t.Total+1, false) // one more than there is to read: then it is to be written
+	b.SetCurrent(min(t.Offsets, t.Total))
+	if t.Phase == "done" { // it makes room for another
+		b.SetTotal(-1, true)
+		delete(p.bars, t.Split)
+	}
 }
+
+// barsMost is how many bars a screen holds.
+const barsMost = 16
 
 func (p *progress) phase(split int) string {
 	if !p.mu.TryLock() {
@@ -85,10 +114,14 @@ func (p *progress) phase(split int) string {
 
 func (p *progress) line() string {
 	var read, total, rows, bad, held int64
+	ended := 0
 	for _, t := range p.tasks {
 		read, total, rows, bad, held = read+t.Offsets, total+t.Total, rows+t.Rows, bad+t.Bad, held+t.Held
+		if t.Phase == "done" {
+			ended++
+		}
 	}
-	line := fmt.Sprintf("%d of %d offsets read, %d rows, %d bad records, %d tasks", read, total, rows, bad, len(p.tasks))
+	line := fmt.Sprintf("%d of %d offsets read, %d rows, %d bad records, %d of %d tasks begun are done", read, total, rows, bad, ended, len(p.tasks))
 	if held > 0 {
 		line += fmt.Sprintf(", held %v by run.rate", (time.Duration(held) * time.Millisecond).Round(time.Second))
 	}
@@ -97,6 +130,8 @@ func (p *progress) line() string {
 
 // done takes the bars off the screen.
 func (p *progress) done() {
+	close(p.ended)
+	p.lines.Wait()
 	if p.pool == nil {
 		return
 	}

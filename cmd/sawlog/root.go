@@ -22,6 +22,7 @@ type app struct {
 
 	brokers  []string
 	server   string
+	token    string // the file it stands in
 	format   string
 	verbose  bool
 	timeout  time.Duration
@@ -49,6 +50,7 @@ Exit codes: 0 ok, 1 failed, 2 usage or invalid config, 3 not found, 4 conflict,
 	flags := root.PersistentFlags()
 	flags.StringSliceVarP(&a.brokers, "brokers", "b", []string{"127.0.0.1:9092"}, "Kafka addresses `HOST:PORT`,…")
 	flags.StringVar(&a.server, "server", "http://127.0.0.1:8088", "`URL` of the server's API")
+	flags.StringVar(&a.token, "token", "", "`FILE` with the token of the server's API, where it wants one")
 	flags.StringVarP(&a.format, "output", "o", "table", "table, json, or jsonl where it streams")
 	flags.BoolVarP(&a.verbose, "verbose", "v", false, "say more on standard error")
 	flags.DurationVar(&a.timeout, "timeout", 30*time.Second, "how long a request may take; HDFS has a minute unless it is set")
@@ -96,7 +98,7 @@ func guard(c *cobra.Command) {
 // prepare reads the global flags, with the environment behind them.
 func (a *app) prepare(cmd *cobra.Command) error {
 	flags := cmd.Flags()
-	for _, name := range []string{"brokers", "server", "output", "timeout", "color", "progress"} {
+	for _, name := range []string{"brokers", "server", "token", "output", "timeout", "color", "progress"} {
 		if text, ok := os.LookupEnv(config.EnvName(name)); ok && !flags.Changed(name) {
 			if err := flags.Set(name, text); err != nil {
 				return output.Errorf(output.Usage, "%s: %s", config.EnvName(name), err)

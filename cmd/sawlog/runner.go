@@ -282,24 +282,32 @@ func (r *runner) verify(ctx context.Context, s *jobs.Spec, set jobs.Set, what st
 	return ledger.Verify(ctx, what)
 }
 
-// detail reads what a run was to do from its plan, and what it did from its
-// commit.
+// detail gives the splits of a run's plan, and its commit.
 func (r *runner) detail(ctx context.Context, s *jobs.Spec, run *jobs.Run) ([]loader.Split, *loader.Record, error) {
-	splits := []loader.Split{}
+	plan, commit, err := r.whole(ctx, s, run)
+	if plan == nil {
+		return []loader.Split{}, commit, err
+	}
+	return plan.Splits, commit, err
+}
+
+// whole reads what a run was to do from its plan, and what it did from its
+// commit.
+func (r *runner) whole(ctx context.Context, s *jobs.Spec, run *jobs.Run) (*loader.Plan, *loader.Record, error) {
 	ledger, err := r.ledger(ctx, s, jobs.Set{Dataset: run.Dataset, Topic: run.Topic})
 	if err != nil || ledger == nil || run.Plan == "" {
-		return splits, nil, err
-	}
-	plan, err := ledger.ReadPlan(ctx, run.Plan)
-	switch {
-	case err == nil:
-		splits = append(splits, plan.Splits...)
-	case loader.ExitCode(err) != loader.ExitNotFound:
 		return nil, nil, err
 	}
+	plan, err := ledger.ReadPlan(ctx, run.Plan)
+	if err != nil {
+		if loader.ExitCode(err) != loader.ExitNotFound {
+			return nil, nil, err
+		}
+		plan = nil // it was never written, or is gone
+	}
 	if run.Ledger == nil {
-		return splits, nil, nil
+		return plan, nil, nil
 	}
 	rec, err := ledger.Record(*run.Ledger)
-	return splits, rec, err
+	return plan, rec, err
 }

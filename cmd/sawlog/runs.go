@@ -12,6 +12,7 @@ import (
 	"sawlog/cmd/sawlog/output"
 	"sawlog/jobs"
 	"sawlog/loader"
+	"sawlog/offsets"
 )
 
 func (a *app) runs() *cobra.Command {
@@ -25,9 +26,19 @@ func (a *app) runs() *cobra.Command {
 
 func (a *app) runsList() *cobra.Command {
 	f := jobs.RunFilter{}
+	var since string
 	c := &cobra.Command{
-		Use: "list", Short: "List runs, newest first", Args: cobra.NoArgs, Example: "  sawlog runs list --status failed -o json",
-		RunE: func(cmd *cobra.Command, _ []string) error {
+		Use: "list", Short: "List runs, newest first", Args: cobra.NoArgs,
+		Example: "  sawlog runs list --status failed -o json\n  sawlog runs list --job pageviews-hourly --since -24h --limit 1000",
+		RunE: func(cmd *cobra.Command, _ []string) (err error) {
+			if f.Limit < 1 {
+				return output.Errorf(output.Usage, "--limit %d: want 1 or more", f.Limit)
+			}
+			if since != "" {
+				if f.Since, err = offsets.ParseTime(since, time.Now()); err != nil {
+					return output.Errorf(output.Usage, "--since: %w", err)
+				}
+			}
 			return a.onServer(cmd.Context(), func(ctx context.Context, c *api.Client) error {
 				runs, err := c.Runs(ctx, f)
 				if err != nil {
@@ -39,6 +50,8 @@ func (a *app) runsList() *cobra.Command {
 	}
 	c.Flags().StringVar(&f.Job, "job", "", "of this `JOB` only")
 	c.Flags().StringVar(&f.Status, "status", "", "queued, running, committed, covered, failed, partial or cancelled")
+	c.Flags().StringVar(&f.Backfill, "backfill", "", "of this `BACKFILL` only")
+	c.Flags().StringVar(&since, "since", "", "that ended, or else were queued, at this `TIME` or later, such as -24h")
 	c.Flags().IntVar(&f.Limit, "limit", 50, "how many")
 	return c
 }
@@ -47,7 +60,7 @@ func (a *app) runsGet() *cobra.Command {
 	return &cobra.Command{
 		Use: "get RUN", Short: "Show one run whole", Args: cobra.ExactArgs(1), Example: "  sawlog runs get RUN -o json",
 		Long: "Show a run: what it loaded, who or what started it, each attempt with its phases.\n" +
-			"With -o json also the splits of its plan, the attempts at each, every file of its\ncommit, and who was told of its end.",
+			"With -o json also its plan and splits, the attempts at each, every file of its\ncommit, and who was told of its end.",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.onServer(cmd.Context(), func(ctx context.Context, c *api.Client) error {
 				if a.print.Format != output.Table {
@@ -89,7 +102,7 @@ func (a *app) printAttempts(r *jobs.Run) error {
 func (a *app) runsWatch() *cobra.Command {
 	return &cobra.Command{
 		Use: "watch RUN", Short: "Follow a run to its end", Args: cobra.ExactArgs(1),
-		Long:    "Follow a run, with a bar for each task on a terminal. Ctrl-C leaves the run going\non. The exit code is that of the run.",
+		Long:    "Follow a run, with a bar for each task on a terminal, else with a line every ten\nseconds. Ctrl-C leaves the run going on. The exit code is that of the run.",
 		Example: "  sawlog runs watch RUN",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			var run *jobs.Run

@@ -60,15 +60,26 @@ func startServer(ctx context.Context, c *config.Config, log *slog.Logger) (*serv
 }
 
 func (s *server) start(ctx context.Context, c *config.Config) error {
+	var cert *certificate
+	if c.HTTPCert != "" {
+		var err error
+		if cert, err = openCertificate(c.HTTPCert, c.HTTPKey); err != nil {
+			return err
+		}
+	}
+	s.front.token = api.NewToken(c.HTTPToken)
 	// The port of the console is taken before anything is written.
 	web, err := net.Listen("tcp", c.HTTP)
 	if err != nil {
 		return portError("http", c.HTTP, err)
 	}
 	s.httpAddr = web.Addr().String()
-	s.http = &http.Server{Handler: &s.front, ReadHeaderTimeout: 10 * time.Second, BaseContext: func(net.Listener) context.Context { return ctx }}
+	s.http = &http.Server{
+		Handler: &s.front, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10,
+		BaseContext: func(net.Listener) context.Context { return ctx }, ErrorLog: slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
+	}
 	s.wg.Go(func() {
-		if err := s.http.Serve(web); !errors.Is(err, http.ErrServerClosed) {
+		if err := s.serveWeb(web, cert); !errors.Is(err, http.ErrServerClosed) {
 			s.broke <- fmt.Errorf("http: %w", err)
 		}
 	})
@@ -89,7 +100,9 @@ func (s *server) start(ctx context.Context, c *config.Config) error {
 	s.runner = &runner{brokers: s.broker.Seeds, rack: c.Rack, log: s.log, timeout: 30 * time.Second}
 	s.cluster = api.OverKafka(consumer.Config{Brokers: []string{s.broker.Addr()}, ClientID: "sawlog-api", Timeout: 10 * time.Second})
 	s.link, s.settings = newLink(s.broker.Addr()), c.Values
-	s.forward = newForward(func() broker.JournalLeader { return s.broker.JournalLeader(jobsTopic) })
+	if s.forward, err = s.forwarding(cert); err != nil {
+		return err
+	}
 	if err := s.schedule(ctx); err != nil {
 		return err
 	}
@@ -102,6 +115,21 @@ func (s *server) start(ctx context.Context, c *config.Config) error {
 		}
 	})
 	return nil
+}
+
+// forwarding passes requests on to the node that runs the scheduler, in the way
+// in which this one serves them.
+func (s *server) forwarding(cert *certificate) (http.Handler, error) {
+	f := newForward(func() broker.JournalLeader { return s.broker.JournalLeader(jobsTopic) })
+	if cert == nil {
+		return f, nil
+	}
+	trusted, err := cert.trusted()
+	if err != nil {
+		return nil, err
+	}
+	f.secure(trusted)
+	return f, nil
 }
 
 // reachable is a bound address as other nodes can use it: where it names no

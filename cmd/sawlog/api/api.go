@@ -5,12 +5,12 @@ package api
 
 import (
 	"context"
+	_ "embed"
 	"log/slog"
 	"net"
 	"net/http"
 	"net/http/pprof"
 	"strings"
-	"time"
 
 	"sawlog/broker"
 	"sawlog/jobs"
@@ -34,6 +34,9 @@ type Config struct {
 	// a request must name this machine, so that no foreign page can reach it by
 	// a name that resolves here.
 	Loopback bool
+	// Token is asked for by everything but /livez, /readyz and the way in; nil =
+	// by nothing. It keeps out what Loopback is to keep out, too.
+	Token *Token
 	// Checks are what /readyz asks, by name.
 	Checks map[string]func() error
 	// Tickets are the Kerberos logins of the jobs. One that fails is told, but
@@ -46,8 +49,8 @@ type Config struct {
 	// run empty, the data set. Both answer what is printed as JSON.
 	Rerun  func(ctx context.Context, s *jobs.Spec, set jobs.Set, run string) (any, error)
 	Verify func(ctx context.Context, s *jobs.Spec, set jobs.Set, run string) (any, error)
-	// Detail reads the splits of a run's plan and its commit, nil where it has none.
-	Detail func(ctx context.Context, s *jobs.Spec, run *jobs.Run) ([]loader.Split, *loader.Record, error)
+	// Detail reads a run's plan and its commit, nil where it has none.
+	Detail func(ctx context.Context, s *jobs.Spec, run *jobs.Run) (*loader.Plan, *loader.Record, error)
 	// Fold reads a data set's ledger; nil without an error = nothing loaded yet.
 	Fold func(ctx context.Context, s *jobs.Spec, set jobs.Set) (*loader.Fold, error)
 }
@@ -65,20 +68,19 @@ func New(c Config) http.Handler {
 	}
 	s := &server{Config: c}
 	mux := http.NewServeMux()
-	s.routeCluster(mux)
-	if c.Jobs != nil || c.Elsewhere == nil {
-		s.routeJobs(mux)
-		s.routeRuns(mux)
-		s.routeBackfills(mux)
-		s.routeDatasets(mux)
-		mux.HandleFunc("GET /api/v1/events", s.events)
-	} else {
-		for _, kind := range []string{"jobs", "backfills", "runs", "datasets", "events"} {
-			mux.Handle("/api/v1/"+kind, c.Elsewhere)
-			mux.Handle("/api/v1/"+kind+"/", c.Elsewhere)
+	elsewhere := map[string]bool{} // what comes after /api/v1/
+	for _, r := range s.routes() {
+		kind, _, _ := strings.Cut(r.path[1:], "/")
+		switch {
+		case !r.jobs || c.Jobs != nil || c.Elsewhere == nil:
+			mux.HandleFunc(r.method+" "+base+r.path, r.do)
+		case !elsewhere[kind]: // whole, so that a newer node's new routes are reached by it
+			elsewhere[kind] = true
+			mux.Handle(base+"/"+kind, c.Elsewhere)
+			mux.Handle(base+"/"+kind+"/", c.Elsewhere)
 		}
 	}
-	mux.HandleFunc("GET /api/v1/version", s.version)
+	s.routeLogin(mux)
 	mux.HandleFunc("/api/", func(w http.ResponseWriter, r *http.Request) {
 		s.fail(w, r, &Error{Status: http.StatusNotFound, Code: CodeNotFound, Message: "no such resource: " + r.Method + " " + r.URL.Path})
 	})
@@ -90,8 +92,11 @@ func New(c Config) http.Handler {
 		mux.Handle("/console/", c.Console)
 		mux.Handle("GET /{$}", http.RedirectHandler("/console/", http.StatusFound))
 	}
-	return s.guard(mux)
+	return s.guard(s.known(mux))
 }
+
+// base is where the API's routes lie.
+const base = "/api/v1"
 
 func say(w http.ResponseWriter, status int, text string) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
@@ -141,7 +146,7 @@ func (s *server) guard(next http.Handler) http.Handler {
 		if !strings.HasPrefix(r.URL.Path, "/console/") {
 			h.Set("Cache-Control", "no-store")
 		}
-		if s.Loopback && !localHost(r.Host) {
+		if s.Loopback && s.Token == nil && !localHost(r.Host) {
 			s.fail(w, r, &Error{
 				Status: http.StatusForbidden, Code: CodeForbidden, Message: "this server listens on loopback and does not answer to the name " + r.Host,
 				Hint: "use http://localhost or http://127.0.0.1",
@@ -166,12 +171,27 @@ func localHost(hostport string) bool {
 	return ip != nil && ip.IsLoopback()
 }
 
+// Version is the answer to GET /api/v1/version.
+type Version struct {
+	Version string `json:"version"`
+}
+
 func (s *server) version(w http.ResponseWriter, _ *http.Request) {
-	reply(w, http.StatusOK, map[string]string{"version": s.Version})
+	reply(w, http.StatusOK, Version{s.Version})
+}
+
+// document is made by TestDocument.
+//
+//go:embed openapi.json
+var document []byte
+
+func (s *server) document(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set("Content-Type", "application/json")
+	_, _ = w.Write(document) // the caller went away
 }
 
 // ready answers whether the server can do its work; with ?verbose a line for
-// each check.
+// each check, but not to who shows no token where one is asked for.
 func (s *server) ready(w http.ResponseWriter, r *http.Request) {
 	var lines strings.Builder
 	status := http.StatusOK
@@ -190,11 +210,8 @@ func (s *server) ready(w http.ResponseWriter, r *http.Request) {
 	if status != http.StatusOK {
 		text = "not ready\n"
 	}
-	if r.URL.Query().Has("verbose") || status != http.StatusOK {
+	if (r.URL.Query().Has("verbose") || status != http.StatusOK) && s.Token.Admits(r) {
 		text = lines.String() + text
 	}
 	say(w, status, text)
 }
-
-// heartbeat is how often an idle event stream sends a comment.
-const heartbeat = 15 * time.Second

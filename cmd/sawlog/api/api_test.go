@@ -4,9 +4,11 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"slices"
 	"strings"
 	"sync"
@@ -14,6 +16,7 @@ import (
 	"time"
 
 	"sawlog/broker"
+	"sawlog/formats"
 	"sawlog/jobs"
 	"sawlog/loader"
 	"sawlog/offsets"
@@ -42,7 +45,10 @@ type runner struct{ gate chan struct{} }
 func (runner) Topics(context.Context, *jobs.Spec) ([]string, error) { return []string{"v.a"}, nil }
 
 func (runner) Plan(_ context.Context, _ *jobs.Spec, set jobs.Set, ask jobs.Ask) (*jobs.Planned, error) {
-	return &jobs.Planned{ID: "0123456789abcdef", Preview: &loader.Preview{Plan: "0123456789abcdef", Status: "ready", Rows: 7}}, nil
+	return &jobs.Planned{ID: "0123456789abcdef", Preview: &loader.Preview{
+		Plan: "0123456789abcdef", Status: "ready", Rows: 7, RowsAre: "exact", BytesAre: "estimate", HoursAre: "exact",
+		Ranges: []loader.PreviewRange{}, Splits: []loader.PreviewSplit{}, Hours: []loader.PreviewHour{},
+	}}, nil
 }
 
 func (r runner) Run(ctx context.Context, s *jobs.Spec, _ jobs.Set, p *jobs.Planned, e jobs.Exec) (*loader.Outcome, error) {
@@ -70,7 +76,7 @@ func (runner) Loads(context.Context, *jobs.Spec, jobs.Set, time.Time, time.Time)
 }
 
 func (runner) Windows(_ context.Context, _ *jobs.Spec, _ jobs.Set, asks []jobs.Ask) ([]jobs.Window, error) {
-	return slices.Repeat([]jobs.Window{{Rows: 21, Files: 2}}, len(asks)), nil
+	return slices.Repeat([]jobs.Window{{Ranges: []loader.PreviewRange{}, Rows: 21, Files: 2}}, len(asks)), nil
 }
 
 func (runner) View(context.Context, *jobs.Spec, jobs.Set) (*jobs.View, error) {
@@ -85,7 +91,7 @@ func (c fakeCluster) Info(context.Context) (*ClusterInfo, error) {
 }
 
 func (c fakeCluster) Topics(context.Context) ([]Topic, error) {
-	return []Topic{{Name: "pageviews", Partitions: []Partition{{Index: 2, LogStart: 10, HighWatermark: 42}}}}, c.err
+	return []Topic{{Name: "pageviews", Partitions: []Partition{{Index: 2, Leader: 1, Replicas: []int32{1, 3}, ISR: []int32{1}, LogStart: 10, HighWatermark: 42}}}}, c.err
 }
 
 func (c fakeCluster) Groups(context.Context, bool) ([]Group, error) {
@@ -123,11 +129,15 @@ func newWorld(t *testing.T) *world {
 			if run == "" {
 				return nil, &loader.Error{Code: loader.ExitMismatch, Msg: "part-0 has other bytes", Hint: "rerun it"}
 			}
-			return map[string]any{"dataset": set.Dataset, "ok": true}, nil
+			return &loader.VerifyReport{Dataset: set.Dataset, Run: run, OK: true, Problems: []loader.Problem{}}, nil
 		},
 		Fold: func(context.Context, *jobs.Spec, jobs.Set) (*loader.Fold, error) { return loader.NewFold(), nil },
-		Detail: func(_ context.Context, _ *jobs.Spec, run *jobs.Run) ([]loader.Split, *loader.Record, error) {
-			return []loader.Split{{Index: 3}}, &loader.Record{Number: *run.Ledger, Files: []loader.File{{Path: "dt=1/a.parquet"}}}, nil
+		Detail: func(_ context.Context, _ *jobs.Spec, run *jobs.Run) (*loader.Plan, *loader.Record, error) {
+			plan := &loader.Plan{
+				Kind: loader.Load, Isolation: "read_committed", Bucket: loader.Bucket{Unit: "hour"}, Writer: loader.Writer{Format: "parquet"}, Decode: formats.Options{Value: "json"}, Topics: []loader.PlanTopic{}, Inputs: []loader.PlanInput{},
+				Splits: []loader.Split{{Index: 3, Ranges: []loader.SplitRange{}}},
+			}
+			return plan, &loader.Record{Number: *run.Ledger, Files: []loader.File{{Path: "dt=1/a.parquet"}}}, nil
 		},
 	}))
 	w.client, err = NewClient(w.web.URL, "ann")
@@ -227,7 +237,7 @@ func TestRunsOverHTTP(t *testing.T) {
 	if err != nil || r.Status != jobs.Committed || r.Rows != 5 || r.Ledger == nil {
 		t.Errorf("waited: %+v, %v (%v)", r, err, seen)
 	}
-	if d, err := w.client.RunDetail(ctx, r.Run); err != nil || d.Rows != 5 || d.Splits[0].Index != 3 || d.Commit.Files[0].Path != "dt=1/a.parquet" || len(d.Attempts) != 1 {
+	if d, err := w.client.RunDetail(ctx, r.Run); err != nil || d.Rows != 5 || d.Splits[0].Index != 3 || d.Planned.Kind != loader.Load || len(d.Planned.Splits) != 0 || d.Commit.Files[0].Path != "dt=1/a.parquet" || len(d.Attempts) != 1 {
 		t.Errorf("detail: %+v, %v", d, err)
 	}
 	if list, err := w.client.Runs(ctx, jobs.RunFilter{Job: "pageviews-hourly", Status: jobs.Committed}); err != nil || len(list) != 1 {
@@ -460,11 +470,17 @@ func TestHealthMetricsAndCluster(t *testing.T) {
 	for _, line := range []string{
 		`sawlog_kerberos_login_ok{principal="load@EX",service="nn1"} 1`, `sawlog_kerberos_login_ok{principal="load@EX",service="nn2"} 0`,
 		`sawlog_kerberos_ticket_expires_timestamp_seconds{principal="load@EX",service="nn1"} 1.9e+09`,
-		"sawlog_requests_total 77", "sawlog_log_bytes 4096", `sawlog_job_paused{job="pageviews-hourly"} 0`,
+		"sawlog_requests_total 77", "sawlog_log_bytes 4096", `sawlog_job_paused{name="pageviews-hourly"} 0`,
 		`kafka_topic_partition_current_offset{partition="2",topic="pageviews"} 42`,
 		`kafka_topic_partition_oldest_offset{partition="2",topic="pageviews"} 10`,
 		`kafka_consumergroup_lag{consumergroup="g",partition="2",topic="pageviews"} 12`,
 		`kafka_consumergroup_current_offset{consumergroup="g",partition="2",topic="pageviews"} 30`,
+		`kafka_consumergroup_lag_sum{consumergroup="g",topic="pageviews"} 12`, `kafka_consumergroup_current_offset_sum{consumergroup="g",topic="pageviews"} 30`,
+		`kafka_consumergroup_members{consumergroup="g"} 1`, `kafka_topic_partitions{topic="pageviews"} 1`, "kafka_brokers 1",
+		`kafka_topic_partition_replicas{partition="2",topic="pageviews"} 2`, `kafka_topic_partition_in_sync_replica{partition="2",topic="pageviews"} 1`,
+		`kafka_topic_partition_under_replicated_partition{partition="2",topic="pageviews"} 1`, `kafka_topic_partition_leader{partition="2",topic="pageviews"} 1`,
+		`kafka_topic_partition_leader_is_preferred{partition="2",topic="pageviews"} 1`, "sawlog_metrics_left_out_series 0",
+		`sawlog_build_info{version="9.9"} 1`, "sawlog_scheduler_running 1", `sawlog_job_trouble{name="pageviews-hourly"} 0`,
 		"sawlog_active_controller 0", "sawlog_broker_fenced 1", "sawlog_metadata_term 5", "sawlog_partitions_under_replicated 3",
 		"sawlog_isr_shrinks_total 4", "sawlog_takeover_seconds_total 0.25", `sawlog_follower_lag_records{broker="2"} 9`,
 		"go_goroutines ",
@@ -564,3 +580,92 @@ func TestElsewhere(t *testing.T) {
 		}
 	}
 }
+
+// TestPages: a list comes in pages that together are the list, whatever ends
+// them, and goes on behind an entry that is gone.
+func TestPages(t *testing.T) {
+	var list []string
+	for i := range 450 {
+		list = append(list, fmt.Sprintf("%03d", i))
+	}
+	key := func(s *string) string { return (*s)[:3] }
+	read := func(list []string, sorted bool, limit string) (all []string, pages int) {
+		query := url.Values{}
+		if limit != "" {
+			query.Set("limit", limit)
+		}
+		for {
+			part, next, err := page(query, list, sorted, key)
+			if err != nil {
+				t.Fatal(err)
+			}
+			all, pages = append(all, part...), pages+1
+			if next == "" {
+				return all, pages
+			}
+			query.Set("after", next)
+		}
+	}
+	for limit, want := range map[string]int{"": 3, "1": 450, "449": 2, "450": 1, "1000": 1} {
+		if all, n := read(list, true, limit); !slices.Equal(all, list) || n != want {
+			t.Errorf("limit %q: %d entries in %d pages, want %d", limit, len(all), n, want)
+		}
+	}
+	long := slices.Clone(list[:10])
+	for i := range long {
+		long[i] += strings.Repeat("x", pageLength/3)
+	}
+	if all, n := read(long, false, ""); !slices.Equal(all, long) || n != 5 {
+		t.Errorf("long entries: %d in %d pages", len(all), n)
+	}
+	if part, _, err := page(url.Values{"after": {"0071"}}, list, true, key); err != nil || part[0] != "008" {
+		t.Errorf("behind what is gone: %v, %v", part, err)
+	}
+	if _, _, err := page(url.Values{"after": {"gone"}}, list, false, key); asError(err).Code != CodeConflict {
+		t.Errorf("behind what is gone, out of order: %v", err)
+	}
+	if part, next, err := page(url.Values{"after": {"999"}}, list, true, key); err != nil || len(part) != 0 || next != "" {
+		t.Errorf("behind the end: %v, %q, %v", part, next, err)
+	}
+}
+
+// TestSeriesAreBounded: a cluster with more partitions and groups than one answer
+// holds has them counted.
+func TestSeriesAreBounded(t *testing.T) {
+	huge := hugeCluster{}
+	for i := range 3000 {
+		topic := Topic{Name: fmt.Sprintf("t%04d", i), Partitions: make([]Partition, 10)}
+		huge.topics = append(huge.topics, topic)
+		g := Group{Name: topic.Name}
+		for p := range int32(10) {
+			g.Offsets = append(g.Offsets, GroupOffset{Topic: topic.Name, Partition: p})
+			topic.Partitions[p].Index = p
+		}
+		huge.groups = append(huge.groups, g)
+	}
+	w := sent(New(Config{Cluster: huge}), "GET", "/metrics", "")
+	lines := strings.Count(w.Body.String(), "\nkafka_")
+	left := 0
+	for line := range strings.SplitSeq(w.Body.String(), "\n") {
+		if rest, ok := strings.CutPrefix(line, "sawlog_metrics_left_out_series "); ok {
+			if _, err := fmt.Sscan(rest, &left); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	all := 3000 * (1 + seriesOfPartition*10 + 1 + 2 + seriesOfOffset*10)
+	if w.Code != 200 || lines != seriesMost || left != all-seriesMost {
+		t.Errorf("%d: %d series, %d left out, of %d", w.Code, lines, left, all)
+	}
+}
+
+type hugeCluster struct {
+	topics []Topic
+	groups []Group
+}
+
+func (hugeCluster) Info(context.Context) (*ClusterInfo, error) {
+	return nil, errors.New("not now")
+}
+func (h hugeCluster) Topics(context.Context) ([]Topic, error)       { return h.topics, nil }
+func (h hugeCluster) Groups(context.Context, bool) ([]Group, error) { return h.groups, nil }

@@ -8,15 +8,6 @@ import (
 	"sawlog/jobs"
 )
 
-func (s *server) routeBackfills(mux *http.ServeMux) {
-	mux.HandleFunc("GET /api/v1/backfills", s.listBackfills)
-	mux.HandleFunc("POST /api/v1/backfills", s.backfill)
-	mux.HandleFunc("GET /api/v1/backfills/{backfill}", s.getBackfill)
-	for _, how := range []string{jobs.SteerPause, jobs.SteerResume, jobs.SteerCancel, jobs.SteerRetry} {
-		mux.HandleFunc("POST /api/v1/backfills/{backfill}/"+how, s.steerBackfill(how))
-	}
-}
-
 // Backfill is the body that makes a backfill.
 type Backfill struct {
 	Job       string `json:"job"`
@@ -52,6 +43,7 @@ func (s *server) backfill(w http.ResponseWriter, r *http.Request) {
 // BackfillList is the answer to GET /api/v1/backfills.
 type BackfillList struct {
 	Backfills []*jobs.BackfillView `json:"backfills"`
+	Next      string               `json:"next,omitempty"` // after= of the page that follows; none = this is the last
 }
 
 // listBackfills lists backfills without their items, newest first; ?job= keeps
@@ -64,7 +56,8 @@ func (s *server) listBackfills(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
-	reply(w, http.StatusOK, BackfillList{Backfills: s.Jobs.Backfills(job)})
+	listed(s, w, r, s.Jobs.Backfills(job), false, func(b **jobs.BackfillView) string { return (*b).ID },
+		func(part []*jobs.BackfillView, next string) any { return BackfillList{part, next} })
 }
 
 func (s *server) getBackfill(w http.ResponseWriter, r *http.Request) {
@@ -91,9 +84,7 @@ func (c *Client) Backfills(ctx context.Context, job string) ([]*jobs.BackfillVie
 	if job != "" {
 		query.Set("job", job)
 	}
-	var out BackfillList
-	err := c.get(ctx, "/api/v1/backfills", query, &out)
-	return out.Backfills, err
+	return pages(ctx, c, "/api/v1/backfills", query, 0, func(l *BackfillList) ([]*jobs.BackfillView, string) { return l.Backfills, l.Next })
 }
 
 // GetBackfill gets one backfill with its items.

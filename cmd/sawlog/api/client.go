@@ -24,6 +24,8 @@ type Client struct {
 	Base string // http://127.0.0.1:8088
 	HTTP *http.Client
 	User string // named in the history as who asked
+
+	Token string // shown with each request; "" = none
 }
 
 // NewClient makes a client of the server at a URL.
@@ -65,6 +67,9 @@ func (c *Client) sendOnce(ctx context.Context, method, path string, query url.Va
 	req, err := http.NewRequestWithContext(ctx, method, target, bytes.NewReader(body))
 	if err != nil {
 		return nil, &Error{Code: CodeInvalid, Message: err.Error()}
+	}
+	if c.Token != "" {
+		req.Header.Set("Authorization", "Bearer "+c.Token)
 	}
 	if c.User != "" {
 		req.Header.Set(userHeader, c.User)
@@ -159,9 +164,7 @@ func (c *Client) Apply(ctx context.Context, text []byte, path string, dry bool) 
 
 // Jobs lists the jobs.
 func (c *Client) Jobs(ctx context.Context) ([]jobs.Status, error) {
-	var out JobList
-	err := c.get(ctx, "/api/v1/jobs", nil, &out)
-	return out.Jobs, err
+	return pages(ctx, c, "/api/v1/jobs", url.Values{}, 0, func(l *JobList) ([]jobs.Status, string) { return l.Jobs, l.Next })
 }
 
 // Job gets one job, its file included.
@@ -190,7 +193,7 @@ func (c *Client) Next(ctx context.Context, name string, n int) ([]jobs.NextTick,
 // Pause stops a job's ticks from making runs.
 func (c *Client) Pause(ctx context.Context, name, reason string) (*jobs.Status, error) {
 	out := &jobs.Status{}
-	return out, c.post(ctx, at("jobs", name, "pause"), map[string]string{"reason": reason}, out)
+	return out, c.post(ctx, at("jobs", name, "pause"), PauseAsk{Reason: reason}, out)
 }
 
 // Resume lets a job's ticks make runs again; with dry it only says which.
@@ -201,7 +204,7 @@ func (c *Client) Resume(ctx context.Context, name string, dry bool) (*Resumed, e
 
 // Delete forgets a job and its history.
 func (c *Client) Delete(ctx context.Context, name string) error {
-	var out map[string]string
+	var out Deleted
 	return c.read(c.send(ctx, http.MethodDelete, at("jobs", name), nil, "", nil))(&out)
 }
 
@@ -222,7 +225,7 @@ func (c *Client) Plan(ctx context.Context, name string, t Trigger) ([]PlanOf, er
 // Runs lists runs, newest first.
 func (c *Client) Runs(ctx context.Context, f jobs.RunFilter) ([]*jobs.Run, error) {
 	query := url.Values{}
-	for key, value := range map[string]string{"job": f.Job, "status": f.Status} {
+	for key, value := range map[string]string{"job": f.Job, "status": f.Status, "backfill": f.Backfill} {
 		if value != "" {
 			query.Set(key, value)
 		}
@@ -230,12 +233,30 @@ func (c *Client) Runs(ctx context.Context, f jobs.RunFilter) ([]*jobs.Run, error
 	if !f.Tick.IsZero() {
 		query.Set("tick", f.Tick.UTC().Format(time.RFC3339))
 	}
-	if f.Limit > 0 {
-		query.Set("limit", strconv.Itoa(f.Limit))
+	if !f.Since.IsZero() {
+		query.Set("since", f.Since.UTC().Format(time.RFC3339Nano))
 	}
-	var out RunList
-	err := c.get(ctx, "/api/v1/runs", query, &out)
-	return out.Runs, err
+	return pages(ctx, c, "/api/v1/runs", query, cmp.Or(f.Limit, 50), func(l *RunList) ([]*jobs.Run, string) { return l.Runs, l.Next })
+}
+
+// pages reads a list page by page, up to most entries; 0 = all.
+func pages[L, T any](ctx context.Context, c *Client, path string, query url.Values, most int, part func(*L) ([]T, string)) ([]T, error) {
+	all := []T{}
+	for {
+		if most > 0 {
+			query.Set("limit", strconv.Itoa(min(most-len(all), pageMost)))
+		}
+		var list L
+		if err := c.get(ctx, path, query, &list); err != nil {
+			return nil, err
+		}
+		some, next := part(&list)
+		all = append(all, some...)
+		if next == "" || len(some) == 0 || most > 0 && len(all) >= most {
+			return all, nil
+		}
+		query.Set("after", next)
+	}
 }
 
 // Run gets one run.

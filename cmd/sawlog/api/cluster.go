@@ -179,7 +179,7 @@ func (k *kafkaCluster) Topics(ctx context.Context) ([]Topic, error) {
 		return nil, err
 	}
 	described, _, err := consumer.Describe(ctx, c, nil, ".")
-	if err != nil {
+	if err != nil && !errors.Is(err, consumer.ErrUnknownTopic) { // there is none yet
 		return nil, err
 	}
 	out := make([]Topic, 0, len(described))
@@ -188,7 +188,7 @@ func (k *kafkaCluster) Topics(ctx context.Context) ([]Topic, error) {
 		for _, p := range d.Partitions {
 			meta := found[place{d.Name, p.Index}]
 			t.Partitions = append(t.Partitions, Partition{
-				Index: p.Index, Leader: int32(p.Leader), Replicas: meta.Replicas, ISR: meta.ISR,
+				Index: p.Index, Leader: int32(p.Leader), Replicas: slices.Concat([]int32{}, meta.Replicas), ISR: slices.Concat([]int32{}, meta.ISR),
 				LogStart: int64(p.LogStart), LastStable: int64(p.LastStable), HighWatermark: int64(p.HighWatermark), Bytes: p.Size,
 			})
 			t.Records += int64(p.HighWatermark - p.LogStart)
@@ -297,48 +297,66 @@ func (k *kafkaCluster) fillOffsets(ctx context.Context, c consumer.Cluster, grou
 	return nil
 }
 
-func (s *server) routeCluster(mux *http.ServeMux) {
-	mux.HandleFunc("GET /api/v1/cluster", s.overCluster(func(ctx context.Context, _ *http.Request) (any, error) { return s.Cluster.Info(ctx) }))
-	mux.HandleFunc("GET /api/v1/topics", s.overCluster(func(ctx context.Context, _ *http.Request) (any, error) {
-		topics, err := s.Cluster.Topics(ctx)
-		return TopicList{Topics: topics}, err
-	}))
-	mux.HandleFunc("GET /api/v1/topics/{topic}", s.overCluster(func(ctx context.Context, r *http.Request) (any, error) {
-		topics, err := s.Cluster.Topics(ctx)
-		i := slices.IndexFunc(topics, func(t Topic) bool { return t.Name == r.PathValue("topic") })
-		if err != nil || i < 0 {
-			return nil, cmp.Or(err, error(&Error{Code: CodeNotFound, Message: "no topic " + r.PathValue("topic")}))
-		}
-		return topics[i], nil
-	}))
-	mux.HandleFunc("GET /api/v1/groups", s.overCluster(func(ctx context.Context, r *http.Request) (any, error) {
-		groups, err := s.Cluster.Groups(ctx, truth(r.URL.Query(), "offsets"))
-		return GroupList{Groups: groups}, err
-	}))
-	mux.HandleFunc("GET /api/v1/groups/{group}", s.overCluster(func(ctx context.Context, r *http.Request) (any, error) {
-		groups, err := s.Cluster.Groups(ctx, true)
-		i := slices.IndexFunc(groups, func(g Group) bool { return g.Name == r.PathValue("group") })
-		if err != nil || i < 0 {
-			return nil, cmp.Or(err, error(&Error{Code: CodeNotFound, Message: "no group " + r.PathValue("group")}))
-		}
-		return groups[i], nil
-	}))
+func (s *server) getCluster(w http.ResponseWriter, r *http.Request) {
+	info, err := s.Cluster.Info(r.Context())
+	s.answer(w, r, info, err)
+}
+
+func (s *server) listTopics(w http.ResponseWriter, r *http.Request) {
+	topics, err := s.Cluster.Topics(r.Context())
+	if err != nil {
+		s.fail(w, r, err)
+		return
+	}
+	listed(s, w, r, topics, true, func(t *Topic) string { return t.Name }, func(part []Topic, next string) any { return TopicList{part, next} })
+}
+
+func (s *server) getTopic(w http.ResponseWriter, r *http.Request) {
+	topics, err := s.Cluster.Topics(r.Context())
+	i := slices.IndexFunc(topics, func(t Topic) bool { return t.Name == r.PathValue("topic") })
+	if err != nil || i < 0 {
+		s.fail(w, r, cmp.Or(err, error(&Error{Code: CodeNotFound, Message: "no topic " + r.PathValue("topic"), Hint: "GET /api/v1/topics lists them"})))
+		return
+	}
+	reply(w, http.StatusOK, topics[i])
+}
+
+func (s *server) listGroups(w http.ResponseWriter, r *http.Request) {
+	groups, err := s.Cluster.Groups(r.Context(), truth(r.URL.Query(), "offsets"))
+	if err != nil {
+		s.fail(w, r, err)
+		return
+	}
+	listed(s, w, r, groups, true, func(g *Group) string { return g.Name }, func(part []Group, next string) any { return GroupList{part, next} })
+}
+
+func (s *server) getGroup(w http.ResponseWriter, r *http.Request) {
+	groups, err := s.Cluster.Groups(r.Context(), true)
+	i := slices.IndexFunc(groups, func(g Group) bool { return g.Name == r.PathValue("group") })
+	if err != nil || i < 0 {
+		s.fail(w, r, cmp.Or(err, error(&Error{Code: CodeNotFound, Message: "no group " + r.PathValue("group"), Hint: "GET /api/v1/groups lists them"})))
+		return
+	}
+	reply(w, http.StatusOK, groups[i])
 }
 
 // TopicList is the answer to GET /api/v1/topics.
 type TopicList struct {
 	Topics []Topic `json:"topics"`
+	Next   string  `json:"next,omitempty"` // after= of the page that follows; none = this is the last
 }
 
 // GroupList is the answer to GET /api/v1/groups.
 type GroupList struct {
 	Groups []Group `json:"groups"`
+	Next   string  `json:"next,omitempty"` // after= of the page that follows; none = this is the last
 }
 
 // clusterPatience bounds how long a request waits for the cluster.
 const clusterPatience = 10 * time.Second
 
-func (s *server) overCluster(do func(context.Context, *http.Request) (any, error)) http.HandlerFunc {
+// overCluster asks the cluster, and not for ever.
+func (s *server) overCluster(do http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if s.Cluster == nil {
 			s.fail(w, r, notAvailable("the cluster"))
@@ -346,8 +364,7 @@ func (s *server) overCluster(do func(context.Context, *http.Request) (any, error
 		}
 		ctx, cancel := context.WithTimeout(r.Context(), clusterPatience)
 		defer cancel()
-		value, err := do(ctx, r)
-		s.answer(w, r, value, err)
+		do(w, r.WithContext(ctx))
 	}
 }
 

@@ -7,8 +7,10 @@ import (
 	"errors"
 	"io"
 	"maps"
+	"math"
 	"net/http"
 	"slices"
+	"strconv"
 	"time"
 
 	"sawlog/consumer"
@@ -114,6 +116,9 @@ func (s *server) fail(w http.ResponseWriter, r *http.Request, err error) {
 	e := asError(err)
 	if e.Status == 0 {
 		e.Status = exits[e.Code].status
+	}
+	if e.again > 0 {
+		w.Header().Set("Retry-After", strconv.Itoa(int(math.Ceil(e.again.Seconds()))))
 	}
 	if e.Status >= 500 {
 		s.Logger.Warn("request failed", "method", r.Method, "path", r.URL.Path, "err", err)

@@ -1,9 +1,12 @@
 package api
 
 import (
+	"cmp"
+	"encoding/json"
 	"io"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -13,27 +16,14 @@ import (
 	"sawlog/offsets"
 )
 
-func (s *server) routeJobs(mux *http.ServeMux) {
-	mux.HandleFunc("GET /api/v1/jobs", s.listJobs)
-	mux.HandleFunc("POST /api/v1/jobs", s.applyJob)
-	mux.HandleFunc("GET /api/v1/jobs/{job}", s.getJob)
-	mux.HandleFunc("DELETE /api/v1/jobs/{job}", s.deleteJob)
-	mux.HandleFunc("GET /api/v1/jobs/{job}/explain", s.explainJob)
-	mux.HandleFunc("GET /api/v1/jobs/{job}/next", s.nextTicks)
-	mux.HandleFunc("GET /api/v1/jobs/{job}/hours", s.hours)
-	mux.HandleFunc("POST /api/v1/jobs/{job}/pause", s.pauseJob)
-	mux.HandleFunc("POST /api/v1/jobs/{job}/resume", s.resumeJob)
-	mux.HandleFunc("POST /api/v1/jobs/{job}/trigger", s.triggerJob)
-	mux.HandleFunc("POST /api/v1/jobs/{job}/plan", s.planJob)
-}
-
 // JobList is the answer to GET /api/v1/jobs.
 type JobList struct {
 	Jobs []jobs.Status `json:"jobs"`
+	Next string        `json:"next,omitempty"` // after= of the page that follows; none = this is the last
 }
 
-func (s *server) listJobs(w http.ResponseWriter, _ *http.Request) {
-	reply(w, http.StatusOK, JobList{Jobs: s.Jobs.List()})
+func (s *server) listJobs(w http.ResponseWriter, r *http.Request) {
+	listed(s, w, r, s.Jobs.List(), true, func(j *jobs.Status) string { return j.Name }, func(part []jobs.Status, next string) any { return JobList{part, next} })
 }
 
 // by names who asks: the user the client names, or the address it comes from.
@@ -44,8 +34,8 @@ func by(r *http.Request) string {
 	return "http"
 }
 
-// userHeader carries the name of who asks. Nothing is authenticated yet; it is
-// for the record only.
+// userHeader carries the name of who asks. A token names nobody; this is for
+// the record only.
 const userHeader = "X-Sawlog-User"
 
 // applyJob takes a job file as the body; ?path= names it in messages, and with
@@ -88,9 +78,15 @@ func (s *server) getJob(w http.ResponseWriter, r *http.Request) {
 	s.answer(w, r, st, err)
 }
 
+// Deleted is the answer to deleting a job.
+type Deleted struct {
+	Job    string `json:"job"`
+	Change string `json:"change"` // deleted
+}
+
 func (s *server) deleteJob(w http.ResponseWriter, r *http.Request) {
 	name := r.PathValue("job")
-	s.answer(w, r, map[string]string{"job": name, "change": "deleted"}, s.Jobs.Delete(r.Context(), name))
+	s.answer(w, r, Deleted{name, "deleted"}, s.Jobs.Delete(r.Context(), name))
 }
 
 func (s *server) explainJob(w http.ResponseWriter, r *http.Request) {
@@ -151,6 +147,7 @@ type HourList struct {
 	From  time.Time   `json:"from"`
 	To    time.Time   `json:"to"`
 	Grids []jobs.Grid `json:"datasets"`
+	Next  string      `json:"next,omitempty"` // after= of the page that follows; none = this is the last
 }
 
 // hours answers the grid of [from, to); without bounds the last 72 hours.
@@ -167,14 +164,48 @@ func (s *server) hours(w http.ResponseWriter, r *http.Request) {
 		s.fail(w, r, err)
 		return
 	}
-	grids, err := s.Jobs.Hours(r.Context(), r.PathValue("job"), from, to)
-	s.answer(w, r, HourList{From: from, To: to, Grids: grids}, err)
+	out := HourList{From: from, To: to, Grids: []jobs.Grid{}}
+	sets, next, err := s.setsOf(r.PathValue("job"), query)
+	length := 0
+	for i := 0; i < len(sets) && err == nil; i++ {
+		var g jobs.Grid
+		if g, err = s.Jobs.Grid(r.Context(), r.PathValue("job"), sets[i].Dataset, from, to); err != nil {
+			break
+		}
+		text, _ := json.Marshal(g) // the answer will say so
+		if length += len(text); length > pageLength && i > 0 {
+			next = sets[i-1].Dataset
+			break
+		}
+		out.Grids = append(out.Grids, g)
+	}
+	out.Next = next
+	s.answer(w, r, out, err)
+}
+
+// setsOf is the page of a job's data sets that a query asks for.
+func (s *server) setsOf(job string, query url.Values) (part []jobs.Set, next string, err error) {
+	st, err := s.Jobs.Get(job)
+	if err != nil {
+		return nil, "", err
+	}
+	sets := slices.SortedFunc(slices.Values(st.Datasets), func(a, b jobs.Set) int { return cmp.Compare(a.Dataset, b.Dataset) })
+	if name := query.Get("dataset"); name != "" {
+		sets = slices.DeleteFunc(sets, func(set jobs.Set) bool { return set.Dataset != name })
+		if len(sets) == 0 {
+			return nil, "", &Error{Code: CodeNotFound, Message: "job " + job + " makes no data set " + name}
+		}
+	}
+	return page(query, sets, true, func(set *jobs.Set) string { return set.Dataset })
+}
+
+// PauseAsk is the body that pauses a job.
+type PauseAsk struct {
+	Reason string `json:"reason,omitempty"`
 }
 
 func (s *server) pauseJob(w http.ResponseWriter, r *http.Request) {
-	var ask struct {
-		Reason string `json:"reason"`
-	}
+	var ask PauseAsk
 	if err := body(r, &ask); err != nil {
 		s.fail(w, r, err)
 		return
@@ -237,6 +268,7 @@ func (t Trigger) window() (from, to time.Time, err error) {
 // RunList is an answer that lists runs.
 type RunList struct {
 	Runs []*jobs.Run `json:"runs"`
+	Next string      `json:"next,omitempty"` // after= of the page that follows; none = this is the last
 }
 
 func (s *server) triggerJob(w http.ResponseWriter, r *http.Request) {

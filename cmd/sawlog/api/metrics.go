@@ -1,11 +1,8 @@
 package api
 
 import (
-	"context"
 	"net/http"
-	"strconv"
-	"sync"
-	"time"
+	"slices"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
@@ -35,6 +32,7 @@ type brokerNumber struct {
 	desc *prometheus.Desc
 	kind prometheus.ValueType
 	read func(broker.Snapshot) int64
+	unit float64 // one of what is read, in the base unit of what is shown
 }
 
 var brokerNumbers = []brokerNumber{
@@ -59,7 +57,7 @@ var brokerNumbers = []brokerNumber{
 	counter("sawlog_fetch_requests_total", "Fetch requests.", func(m broker.Snapshot) int64 { return m.FetchRequests }),
 	counter("sawlog_fetch_bytes_total", "Bytes of batches sent.", func(m broker.Snapshot) int64 { return m.FetchBytes }),
 	counter("sawlog_fetch_batch_class_bytes_total", "Bytes of batches sent to load tasks.", func(m broker.Snapshot) int64 { return m.FetchBatchBytes }),
-	counter("sawlog_fetch_batch_class_throttle_seconds_total", "Whole seconds that load tasks were told to wait for their limit, all together.", func(m broker.Snapshot) int64 { return int64(m.FetchBatchRest.Seconds()) }),
+	seconds("sawlog_fetch_batch_class_throttle_seconds_total", "Time that load tasks were told to wait for their limit, all together.", func(m broker.Snapshot) int64 { return m.FetchBatchRest.Milliseconds() }),
 	gauge("sawlog_fetch_batch_class_limit_bytes", "Bytes that load tasks together are sent in a second at most; 0 is no limit.", func(m broker.Snapshot) int64 { return m.FetchBatchLimit }),
 	counter("sawlog_fetch_parked_total", "Fetches that had to wait.", func(m broker.Snapshot) int64 { return m.FetchParked }),
 	gauge("sawlog_fetch_sessions", "Fetch sessions open now (KIP-227).", func(m broker.Snapshot) int64 { return m.FetchSessions }),
@@ -69,16 +67,24 @@ var brokerNumbers = []brokerNumber{
 	counter("sawlog_compaction_read_bytes_total", "Bytes that compaction read.", func(m broker.Snapshot) int64 { return m.CleanRead }),
 	counter("sawlog_compaction_written_bytes_total", "Bytes that compaction wrote.", func(m broker.Snapshot) int64 { return m.CleanWritten }),
 	counter("sawlog_compaction_removed_records_total", "Records that compaction removed.", func(m broker.Snapshot) int64 { return m.CleanRemoved }),
-	counter("sawlog_compaction_seconds_total", "Whole seconds that compaction took.", func(m broker.Snapshot) int64 { return m.CleanMillis / 1000 }),
-	gauge("sawlog_compaction_dirtiest_percent", "Share not yet compacted of the dirtiest log, when last looked at.", func(m broker.Snapshot) int64 { return m.DirtiestLog }),
+	seconds("sawlog_compaction_seconds_total", "Time that compaction took.", func(m broker.Snapshot) int64 { return m.CleanMillis }),
+	ratio("sawlog_compaction_dirtiest_ratio", "Share not yet compacted of the dirtiest log, when last looked at.", func(m broker.Snapshot) int64 { return m.DirtiestLog }),
 }
 
 func gauge(name, help string, read func(broker.Snapshot) int64) brokerNumber {
-	return brokerNumber{desc(name, help), prometheus.GaugeValue, read}
+	return brokerNumber{desc(name, help), prometheus.GaugeValue, read, 1}
+}
+
+func ratio(name, help string, percent func(broker.Snapshot) int64) brokerNumber {
+	return brokerNumber{desc(name, help), prometheus.GaugeValue, percent, 1e-2}
+}
+
+func seconds(name, help string, millis func(broker.Snapshot) int64) brokerNumber {
+	return brokerNumber{desc(name, help), prometheus.CounterValue, millis, 1e-3}
 }
 
 func counter(name, help string, read func(broker.Snapshot) int64) brokerNumber {
-	return brokerNumber{desc(name, help), prometheus.CounterValue, read}
+	return brokerNumber{desc(name, help), prometheus.CounterValue, read, 1}
 }
 
 func desc(name, help string, labels ...string) *prometheus.Desc {
@@ -86,23 +92,25 @@ func desc(name, help string, labels ...string) *prometheus.Desc {
 }
 
 var (
-	jobQueued   = desc("sawlog_job_runs_queued", "Runs waiting.", "job")
-	jobRunning  = desc("sawlog_job_runs_running", "Runs going on.", "job")
-	jobPaused   = desc("sawlog_job_paused", "1 while the job is paused.", "job")
-	jobStale    = desc("sawlog_job_stale", "1 while the last good run lies further back than freshness allows.", "job")
-	jobSuccess  = desc("sawlog_job_last_success_timestamp_seconds", "When the last good run ended.", "job")
-	jobEnded    = desc("sawlog_job_runs_total", "Runs that ended, by status.", "job", "status")
-	jobRows     = desc("sawlog_job_rows_total", "Rows committed.", "job")
-	jobBad      = desc("sawlog_job_quarantined_records_total", "Records put into quarantine.", "job")
-	jobBytes    = desc("sawlog_job_file_bytes_total", "Bytes of files committed.", "job")
-	jobFiles    = desc("sawlog_job_files_total", "Files committed.", "job")
-	jobSeconds  = desc("sawlog_job_run_seconds_total", "Time runs took.", "job")
-	topicEnd    = desc("kafka_topic_partition_current_offset", "High watermark of a partition.", "topic", "partition")
-	topicStart  = desc("kafka_topic_partition_oldest_offset", "Log start of a partition.", "topic", "partition")
-	groupAt     = desc("kafka_consumergroup_current_offset", "Committed offset of a group.", "consumergroup", "topic", "partition")
-	groupLag    = desc("kafka_consumergroup_lag", "Records a group has yet to read.", "consumergroup", "topic", "partition")
-	groupMember = desc("kafka_consumergroup_members", "Members of a group.", "consumergroup")
-	brokerCount = desc("kafka_brokers", "Brokers of the cluster.")
+	buildInfo   = desc("sawlog_build_info", "1, with the version of this server.", "version")
+	scheduling  = desc("sawlog_scheduler_running", "1 on the node that runs the scheduler: one of a cluster.")
+	wrongTokens = desc("sawlog_http_wrong_tokens_total", "Requests that showed a token that is not this server's.")
+	jobQueued   = desc("sawlog_job_runs_queued", "Runs waiting.", "name")
+	jobRunning  = desc("sawlog_job_runs_running", "Runs going on.", "name")
+	jobPaused   = desc("sawlog_job_paused", "1 while the job is paused.", "name")
+	jobStale    = desc("sawlog_job_stale", "1 while the last good run lies further back than freshness allows.", "name")
+	jobSuccess  = desc("sawlog_job_last_success_timestamp_seconds", "When the last good run ended.", "name")
+	jobEnded    = desc("sawlog_job_runs_total", "Runs that ended, by status.", "name", "status")
+	jobRows     = desc("sawlog_job_rows_total", "Rows committed.", "name")
+	jobBad      = desc("sawlog_job_quarantined_records_total", "Records put into quarantine.", "name")
+	jobBytes    = desc("sawlog_job_file_bytes_total", "Bytes of files committed.", "name")
+	jobFiles    = desc("sawlog_job_files_total", "Files committed.", "name")
+	jobSeconds  = desc("sawlog_job_run_seconds_total", "Time runs took.", "name")
+	jobTrouble  = desc("sawlog_job_trouble", "1 while the ticks of the job can't be decided.", "name")
+	jobNextDue  = desc("sawlog_job_next_due_timestamp_seconds", "When the next tick is due.", "name")
+	jobHours    = desc("sawlog_job_hours", "Hours (or days) of the last 72 hours, by state, all data sets together.", "name", "state")
+	jobSealed   = desc("sawlog_job_sealed_until_timestamp_seconds", "Up to when the data set of the job that is furthest behind is complete.", "name")
+	jobItems    = desc("sawlog_job_backfill_items", "Items of the open backfill, by state.", "name", "state")
 )
 
 func (n *numbers) Describe(ch chan<- *prometheus.Desc) {
@@ -112,10 +120,11 @@ func (n *numbers) Describe(ch chan<- *prometheus.Desc) {
 	for _, c := range clusterNumbers {
 		ch <- c.desc
 	}
-	for _, d := range []*prometheus.Desc{
+	for _, d := range slices.Concat([]*prometheus.Desc{
+		buildInfo, scheduling, wrongTokens, followerLag, ticketOK, ticketEnd,
 		jobQueued, jobRunning, jobPaused, jobStale, jobSuccess, jobEnded, jobRows, jobBad, jobBytes, jobFiles, jobSeconds,
-		topicEnd, topicStart, groupAt, groupLag, groupMember, brokerCount, followerLag, ticketOK, ticketEnd,
-	} {
+		jobTrouble, jobNextDue, jobHours, jobSealed, jobItems,
+	}, kafkaDescs) {
 		ch <- d
 	}
 }
@@ -124,11 +133,19 @@ func (n *numbers) Collect(ch chan<- prometheus.Metric) {
 	if n.s.Broker != nil {
 		m := n.s.Broker()
 		for _, b := range brokerNumbers {
-			ch <- prometheus.MustNewConstMetric(b.desc, b.kind, float64(b.read(m)))
+			ch <- prometheus.MustNewConstMetric(b.desc, b.kind, float64(b.read(m))*b.unit)
 		}
 	}
 	if n.s.Place != nil {
 		collectPlace(ch, n.s.Place())
+	}
+	put := func(d *prometheus.Desc, kind prometheus.ValueType, v float64, labels ...string) {
+		ch <- prometheus.MustNewConstMetric(d, kind, v, labels...)
+	}
+	put(buildInfo, prometheus.GaugeValue, 1, n.s.Version)
+	put(scheduling, prometheus.GaugeValue, map[bool]float64{true: 1}[n.s.Jobs != nil])
+	if n.s.Token != nil {
+		put(wrongTokens, prometheus.CounterValue, float64(n.s.Token.guesses.total()))
 	}
 	if n.s.Jobs != nil {
 		for _, j := range n.s.Jobs.Stats() {
@@ -163,62 +180,17 @@ func collectJob(ch chan<- prometheus.Metric, j jobs.Stats) {
 	put(jobBytes, prometheus.CounterValue, float64(j.Bytes))
 	put(jobFiles, prometheus.CounterValue, float64(j.Files))
 	put(jobSeconds, prometheus.CounterValue, j.Seconds)
-}
-
-// lagCache keeps the cluster's offsets for a moment, so that scrapers do not
-// add up to load on the brokers.
-type lagCache struct {
-	mu      sync.Mutex
-	at      time.Time
-	topics  []Topic
-	groups  []Group
-	brokers int
-}
-
-// lagAge is how long offsets are shown before they are asked for again.
-const lagAge = 10 * time.Second
-
-func (l *lagCache) collect(ch chan<- prometheus.Metric, c Cluster) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if time.Since(l.at) > lagAge {
-		l.refresh(c)
+	put(jobTrouble, prometheus.GaugeValue, flag[j.Trouble])
+	if !j.NextDue.IsZero() {
+		put(jobNextDue, prometheus.GaugeValue, float64(j.NextDue.Unix()))
 	}
-	put := func(d *prometheus.Desc, v int64, labels ...string) {
-		ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, float64(v), labels...)
+	for state, n := range j.Hours {
+		put(jobHours, prometheus.GaugeValue, float64(n), state)
 	}
-	if l.brokers > 0 {
-		put(brokerCount, int64(l.brokers))
+	if !j.SealedUntil.IsZero() {
+		put(jobSealed, prometheus.GaugeValue, float64(j.SealedUntil.Unix()))
 	}
-	for _, t := range l.topics {
-		for _, p := range t.Partitions {
-			index := strconv.Itoa(int(p.Index))
-			put(topicEnd, p.HighWatermark, t.Name, index)
-			put(topicStart, p.LogStart, t.Name, index)
-		}
-	}
-	for _, g := range l.groups {
-		put(groupMember, int64(g.Members), g.Name)
-		for _, o := range g.Offsets {
-			index := strconv.Itoa(int(o.Partition))
-			put(groupAt, o.Committed, g.Name, o.Topic, index)
-			put(groupLag, o.Lag, g.Name, o.Topic, index)
-		}
-	}
-}
-
-// refresh asks the cluster; what it does not answer is left out of the scrape.
-func (l *lagCache) refresh(c Cluster) {
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
-	defer cancel()
-	l.at, l.topics, l.groups, l.brokers = time.Now(), nil, nil, 0
-	if info, err := c.Info(ctx); err == nil {
-		l.brokers = len(info.Brokers)
-	}
-	if topics, err := c.Topics(ctx); err == nil {
-		l.topics = topics
-	}
-	if groups, err := c.Groups(ctx, true); err == nil {
-		l.groups = groups
+	for state, n := range j.Items {
+		put(jobItems, prometheus.GaugeValue, float64(n), state)
 	}
 }

@@ -2,50 +2,73 @@ package api
 
 import (
 	"context"
+	"fmt"
 	"net/http"
-	"time"
+	"net/url"
+	"slices"
+	"strings"
 
 	"sawlog/jobs"
 	"sawlog/loader"
 )
 
-func (s *server) routeRuns(mux *http.ServeMux) {
-	mux.HandleFunc("GET /api/v1/runs", s.listRuns)
-	mux.HandleFunc("GET /api/v1/runs/{run}", s.getRun)
-	mux.HandleFunc("POST /api/v1/runs/{run}/cancel", s.cancelRun)
-	mux.HandleFunc("POST /api/v1/runs/{run}/retry", s.retryRun)
-	mux.HandleFunc("POST /api/v1/runs/{run}/again", s.againRun)
-	mux.HandleFunc("POST /api/v1/runs/{run}/rerun", s.overRun("rerun", s.Rerun))
-	mux.HandleFunc("POST /api/v1/runs/{run}/verify", s.overRun("verify", s.Verify))
-}
-
-// listRuns lists runs, newest first; ?job= ?status= ?tick= ?limit=.
+// listRuns lists runs, newest first.
 func (s *server) listRuns(w http.ResponseWriter, r *http.Request) {
 	query := r.URL.Query()
-	limit, err := number(query, "limit", 50, 1, 10_000)
+	f, err := s.runFilter(query)
 	if err != nil {
 		s.fail(w, r, err)
 		return
 	}
-	f := jobs.RunFilter{Job: query.Get("job"), Status: query.Get("status"), Limit: limit}
+	limit := f.Limit
+	f.Limit++ // to know whether there is more
+	runs := s.Jobs.Runs(f)
+	out := RunList{Runs: runs[:fitting(runs, min(limit, len(runs)))]}
+	if n := len(out.Runs); n < len(runs) {
+		out.Next = out.Runs[n-1].Run
+	}
+	reply(w, http.StatusOK, out)
+}
+
+func (s *server) runFilter(query url.Values) (f jobs.RunFilter, err error) {
+	f = jobs.RunFilter{Job: query.Get("job"), Status: query.Get("status"), Backfill: query.Get("backfill"), After: query.Get("after")}
+	if f.Limit, err = number(query, "limit", 50, 1, pageMost); err != nil {
+		return f, err
+	}
 	if f.Tick, err = moment(query.Get("tick"), f.Tick); err != nil {
-		s.fail(w, r, err)
-		return
+		return f, err
+	}
+	if f.Since, err = moment(query.Get("since"), f.Since); err != nil {
+		return f, err
+	}
+	if f.Status != "" && !slices.Contains(jobs.RunStates, f.Status) {
+		return f, &Error{Code: CodeInvalid, Message: fmt.Sprintf("status %q: want %s", f.Status, strings.Join(jobs.RunStates, ", "))}
 	}
 	if f.Job != "" {
 		if _, err := s.Jobs.Get(f.Job); err != nil {
-			s.fail(w, r, err)
-			return
+			return f, err
 		}
 	}
-	reply(w, http.StatusOK, RunList{Runs: s.Jobs.Runs(f)})
+	if f.Backfill != "" {
+		if _, err := s.Jobs.GetBackfill(f.Backfill); err != nil {
+			return f, err
+		}
+	}
+	if f.After != "" {
+		if _, err := s.Jobs.Run(f.After); err != nil {
+			return f, pageGone(f.After)
+		}
+	}
+	return f, nil
 }
 
 // RunDetail is a run with what its data set's ledger says of it.
 type RunDetail struct {
 	*jobs.Run
-	Splits []loader.Split `json:"splits"`           // of its plan; empty when it has none
-	Commit *loader.Record `json:"commit,omitempty"` // with every file; nil when it has not committed
+	Planned *loader.Plan   `json:"planned,omitempty"` // its plan, but for the splits; none where it has none, or the plan is gone
+	Splits  []loader.Split `json:"splits,omitempty"`  // those of the plan
+	Commit  *loader.Record `json:"commit,omitempty"`  // with every file; none when it has not committed
+	Unread  string         `json:"unread,omitempty"`  // why plan and commit can't be read where the data set is
 }
 
 // getRun answers one run; with ?detail= the splits of its plan and its commit too.
@@ -65,8 +88,16 @@ func (s *server) getRun(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	out := RunDetail{Run: run}
-	out.Splits, out.Commit, err = s.Detail(r.Context(), spec, run)
-	s.answer(w, r, out, err)
+	plan, commit, err := s.Detail(r.Context(), spec, run)
+	if err != nil {
+		out.Unread = err.Error() // what is known here is answered all the same
+	}
+	if out.Commit = commit; plan != nil {
+		bare := *plan
+		bare.Splits = []loader.Split{}
+		out.Planned, out.Splits = &bare, plan.Splits
+	}
+	reply(w, http.StatusOK, out)
 }
 
 func (s *server) cancelRun(w http.ResponseWriter, r *http.Request) {
@@ -144,124 +175,4 @@ func (s *server) overRun(what string, do func(context.Context, *jobs.Spec, jobs.
 		report, err := do(r.Context(), spec, jobs.Set{Dataset: run.Dataset, Topic: run.Topic}, run.Run)
 		s.answer(w, r, report, err)
 	}
-}
-
-func (s *server) routeDatasets(mux *http.ServeMux) {
-	mux.HandleFunc("GET /api/v1/datasets", s.listDatasets)
-	mux.HandleFunc("GET /api/v1/datasets/{dataset}", s.getDataset)
-	mux.HandleFunc("POST /api/v1/datasets/{dataset}/verify", s.verifyDataset)
-}
-
-// Dataset is a data set: who writes it and where, and, asked for alone, what
-// its ledger says.
-type Dataset struct {
-	jobs.Set
-	Job        string             `json:"job"`
-	Root       string             `json:"root"`
-	Namenodes  []string           `json:"namenodes,omitempty"` // of a root on HDFS, where the job names them
-	Ledger     int64              `json:"ledger"`              // head; -1 = empty
-	Files      int64              `json:"files"`
-	Rows       int64              `json:"rows"`
-	Bytes      int64              `json:"bytes"`
-	Columns    []Column           `json:"columns,omitempty"`
-	Partitions []PartitionState   `json:"partitions,omitempty"`
-	Hours      []loader.HourState `json:"hours,omitempty"`
-}
-
-// Column is one column of a data set.
-type Column struct {
-	Name string `json:"name"`
-	Type string `json:"type"`
-}
-
-// PartitionState is how far a partition is loaded.
-type PartitionState struct {
-	Topic     string `json:"topic"`
-	Partition int32  `json:"partition"`
-	Start     int64  `json:"start"`
-	Next      int64  `json:"next"` // the offset the next load starts at
-}
-
-// DatasetList is the answer to GET /api/v1/datasets.
-type DatasetList struct {
-	Datasets []Dataset `json:"datasets"`
-}
-
-func (s *server) listDatasets(w http.ResponseWriter, r *http.Request) {
-	out := DatasetList{Datasets: []Dataset{}}
-	for _, j := range s.Jobs.List() {
-		for _, set := range j.Datasets {
-			out.Datasets = append(out.Datasets, Dataset{Set: set, Job: j.Name, Root: j.Root, Ledger: -1})
-		}
-	}
-	reply(w, http.StatusOK, out)
-}
-
-// dataset finds the job that writes a data set.
-func (s *server) dataset(name string) (*jobs.Spec, jobs.Set, error) {
-	for _, j := range s.Jobs.List() {
-		for _, set := range j.Datasets {
-			if set.Dataset == name {
-				spec, err := s.Jobs.Spec(j.Name)
-				return spec, set, err
-			}
-		}
-	}
-	return nil, jobs.Set{}, &Error{Code: CodeNotFound, Message: "no job of this server writes a data set " + name, Hint: "GET /api/v1/datasets lists them"}
-}
-
-func (s *server) getDataset(w http.ResponseWriter, r *http.Request) {
-	spec, set, err := s.dataset(r.PathValue("dataset"))
-	if err != nil {
-		s.fail(w, r, err)
-		return
-	}
-	if s.Fold == nil {
-		s.fail(w, r, notAvailable("reading ledgers"))
-		return
-	}
-	f, err := s.Fold(r.Context(), spec, set)
-	if err != nil {
-		s.fail(w, r, err)
-		return
-	}
-	out := Dataset{Set: set, Job: spec.Name, Root: spec.Output.Root, Namenodes: spec.Output.Access.Namenodes, Ledger: -1}
-	if l, err := spec.Load(set.Topic, time.Now()); err == nil {
-		out.Root = l.Root
-	}
-	if f != nil {
-		out.fill(f)
-	}
-	reply(w, http.StatusOK, out)
-}
-
-// fill takes in what the ledger says.
-func (d *Dataset) fill(f *loader.Fold) {
-	d.Ledger, d.Hours = f.Head, f.HourStates(0, 0)
-	for _, h := range d.Hours {
-		d.Files, d.Rows, d.Bytes = d.Files+h.Files, d.Rows+h.Rows, d.Bytes+h.Bytes
-	}
-	if f.Schema != nil {
-		for _, c := range f.Schema.Fields {
-			d.Columns = append(d.Columns, Column{Name: c.Name, Type: c.Type.String()})
-		}
-	}
-	for key, p := range f.Partitions {
-		d.Partitions = append(d.Partitions, PartitionState{Topic: p.Topic, Partition: key.Partition, Start: int64(p.Start), Next: int64(p.Next())})
-	}
-	sortPartitions(d.Partitions)
-}
-
-func (s *server) verifyDataset(w http.ResponseWriter, r *http.Request) {
-	if s.Verify == nil {
-		s.fail(w, r, notAvailable("verify"))
-		return
-	}
-	spec, set, err := s.dataset(r.PathValue("dataset"))
-	if err != nil {
-		s.fail(w, r, err)
-		return
-	}
-	report, err := s.Verify(r.Context(), spec, set, "")
-	s.answer(w, r, report, err)
 }

@@ -4,7 +4,6 @@
 package config
 
 import (
-	"bytes"
 	"fmt"
 	"net"
 	"os"
@@ -38,6 +37,9 @@ func Settings() []Setting {
 		{Name: "join", Default: "", Help: "PEER,… of a cluster to become a member of; counts only for an empty data directory"},
 		{Name: "cluster-key", Default: "", Help: "FILE with the secret all brokers of the cluster share; needed when --peer is not loopback"},
 		{Name: "http", Default: "127.0.0.1:8088", Help: "address of the console, the API and the metrics"},
+		{Name: "http-token", Default: "", Help: "FILE with the secret that the console, the API and the metrics ask for, the same on all nodes; needed when --http is not loopback"},
+		{Name: "http-cert", Default: "", Help: "FILE with the certificate of the HTTP side, and those that vouch for it, as PEM: it is HTTPS then, on all nodes"},
+		{Name: "http-key", Default: "", Help: "FILE with the key of --http-cert"},
 		{Name: "node-id", Default: "", Help: "id of this broker; empty: kept from the data directory, 1 at first"},
 		{Name: "rack", Default: "", Help: "rack of this broker, for placing replicas"},
 		{Name: "insecure", Default: "false", Help: "serve beyond loopback without authentication", Bool: true},
@@ -60,8 +62,10 @@ type Config struct {
 	// PeerGiven tells that Peer is somebody's choice, not the default.
 	PeerGiven bool
 	Join      []string // peer addresses
-	// ClusterKey is the content of the file, nil without one.
-	ClusterKey []byte
+	// ClusterKey and HTTPToken are the contents of their files, nil without one.
+	ClusterKey, HTTPToken []byte
+	// HTTPCert and HTTPKey are files; empty = HTTP.
+	HTTPCert, HTTPKey string
 	// Topics are defaults of topic configs, by Kafka's own names.
 	Topics map[string]string
 	// Values are all settings with their origins, in the order of Settings;
@@ -162,8 +166,12 @@ func (c *Config) set(s Setting, v Value) error {
 			}
 			c.Join = append(c.Join, addr)
 		}
-	case "cluster-key":
-		return c.readKey(v)
+	case "cluster-key", "http-token":
+		return c.readSecret(v)
+	case "http-cert":
+		c.HTTPCert = v.Value
+	case "http-key":
+		c.HTTPKey = v.Value
 	case "node-id":
 		if v.Value == "" {
 			return nil
@@ -191,27 +199,6 @@ func dialable(addr string) bool {
 	return err == nil && host != "" && port != "" && port != "0"
 }
 
-// minKey is the shortest cluster key, in bytes: 128 random bits.
-const minKey = 16
-
-// readKey reads the secret of the cluster. White space around it is no part of
-// it, so that an editor's last newline does no harm.
-func (c *Config) readKey(v Value) error {
-	if v.Value == "" {
-		return nil
-	}
-	raw, err := os.ReadFile(v.Value)
-	if err != nil {
-		return &Error{Place: v.Origin, Msg: fmt.Sprintf("cluster-key: %v", err)}
-	}
-	key := bytes.TrimSpace(raw)
-	if len(key) < minKey {
-		return &Error{Place: v.Origin, Msg: fmt.Sprintf("cluster-key: %s holds %d bytes, a key has %d at least: make one with sawlog cluster key FILE", v.Value, len(key), minKey)}
-	}
-	c.ClusterKey = key
-	return nil
-}
-
 // check holds what one setting alone cannot tell.
 func (c *Config) check() error {
 	if !loopback(c.Listen) {
@@ -235,8 +222,11 @@ func (c *Config) check() error {
 	if slices.Contains(c.Join, c.Peer) || slices.Contains(c.Join, c.PeerAdvertise) {
 		return &Error{Place: c.origin("join"), Msg: "a broker can't join itself: name the --peer of another one, or leave join out to found a cluster"}
 	}
-	if !loopback(c.HTTP) && !c.Insecure {
-		return &Error{Place: c.origin("http"), Msg: fmt.Sprintf("%s is reachable from other machines and nothing is authenticated: say --insecure to allow it", c.HTTP)}
+	if (c.HTTPCert == "") != (c.HTTPKey == "") {
+		return &Error{Place: c.origin("http-cert"), Msg: "http-cert and http-key go together: a certificate, and the key of it"}
+	}
+	if !loopback(c.HTTP) && c.HTTPToken == nil && !c.Insecure {
+		return &Error{Place: c.origin("http"), Msg: fmt.Sprintf("%s is reachable from other machines: say who may use it by --http-token FILE (sawlog cluster key FILE makes one), or by --insecure that everybody may", c.HTTP)}
 	}
 	return nil
 }

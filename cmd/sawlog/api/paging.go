@@ -1,0 +1,76 @@
+package api
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/url"
+	"slices"
+)
+
+// Lists are answered in pages. ?limit= says how many entries one holds at most;
+// where there are more, its next is what ?after= of the following request says.
+const (
+	pageLimit  = 200
+	pageMost   = 1000
+	pageLength = 4 << 20 // bytes of JSON, about, that end a page before its limit
+)
+
+// page is the part of a list that a query asks for, and the key it ends with
+// where there is more. Lists that are sorted by their keys go on behind a key
+// that is gone, too.
+func page[T any](query url.Values, list []T, sorted bool, key func(*T) string) (part []T, next string, err error) {
+	limit, err := number(query, "limit", pageLimit, 1, pageMost)
+	if err != nil {
+		return nil, "", err
+	}
+	if after := query.Get("after"); after != "" {
+		i := slices.IndexFunc(list, func(v T) bool { return key(&v) == after || sorted && key(&v) > after })
+		switch {
+		case i < 0 && !sorted:
+			return nil, "", pageGone(after)
+		case i < 0:
+			i = len(list)
+		case key(&list[i]) == after:
+			i++
+		}
+		list = list[i:]
+	}
+	part = list[:fitting(list, min(limit, len(list)))]
+	if len(part) < len(list) {
+		next = key(&part[len(part)-1])
+	}
+	return part, next, nil
+}
+
+func pageGone(after string) error {
+	return &Error{Code: CodeConflict, Message: "after: " + after + " is no longer there", Hint: "begin again without after"}
+}
+
+// fitting is how many of the first n entries one answer holds: all, but for
+// very long ones, and one at least.
+func fitting[T any](list []T, n int) int {
+	length := 0
+	for i := range list[:n] {
+		text, err := json.Marshal(list[i])
+		if err != nil {
+			return n // the answer will say so
+		}
+		if length += len(text); length > pageLength && i > 0 {
+			return i
+		}
+	}
+	return n
+}
+
+// listed answers a page of a list.
+func listed[T any](s *server, w http.ResponseWriter, r *http.Request, list []T, sorted bool, key func(*T) string, as func(part []T, next string) any) {
+	part, next, err := page(r.URL.Query(), list, sorted, key)
+	if err != nil {
+		s.fail(w, r, err)
+		return
+	}
+	if part == nil {
+		part = []T{}
+	}
+	reply(w, http.StatusOK, as(part, next))
+}
