@@ -66,6 +66,7 @@ var rooms = map[string][]string{
 	"cmd":                           {},
 	"cmd/sawlog":                    {"*"},
 	"cmd/sawlog/api":                {"*"},
+	"cmd/sawlog/api/apitest":        {}, // for tests
 	"cmd/sawlog/console":            {"*"},
 	"cmd/sawlog/config":             {"*"},
 	"cmd/sawlog/output":             {"*"},
