@@ -114,7 +114,7 @@ func strip(z zone, g *jobs.Grid, label string) template.HTML {
 		}
 	}
 	var out strings.Builder
-	fmt.Fprintf(&out, `<svg class="strip" viewBox="0 -2 %d %d" width="%d" height="%d" role="img" aria-label="%s" data-cells="%s" data-from="%s" data-unit="%s">`,
+	fmt.Fprintf(&out, `<svg class="strip" viewBox="0 -2 %d %d" width="%d" height="%d" preserveAspectRatio="none" role="img" aria-label="%s" data-cells="%s" data-from="%s" data-unit="%s">`,
 		stripWidth, stripHeight+2, stripWidth, stripHeight+2, template.HTMLEscapeString(label+": "+summary(g.Hours)), codes,
 		g.Hours[0].Hour.Format(time.RFC3339), template.HTMLEscapeString(g.Unit))
 	if days.Len() > 0 {

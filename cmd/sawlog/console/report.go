@@ -82,6 +82,9 @@ func (r *kept) title() string {
 func (r *kept) show() {
 	if v := r.Verify; v != nil {
 		short := *v
+		if len(v.Problems) > 0 {
+			r.Err = "" // it tells of the first of them
+		}
 		r.More = max(0, len(v.Problems)-linesShown)
 		short.Problems = v.Problems[:len(v.Problems)-r.More]
 		r.Verify = &short

@@ -113,7 +113,7 @@ const pageLimit = 200 * time.Millisecond
 // 100 jobs with 90 days of hours. SAWLOG_TEST_RUNS is how many runs each data
 // set remembers; a scheduler keeps 300.
 func TestPagesAreFast(t *testing.T) {
-	runs := 40
+	runs := 20
 	if n, err := strconv.Atoi(os.Getenv("SAWLOG_TEST_RUNS")); err == nil {
 		runs = n
 	}
