@@ -15,12 +15,10 @@ import (
 // Without a scheduler what needs one is passed on to the node that has it.
 func (s *server) face(scheduler *jobs.Scheduler) http.Handler {
 	run := s.runner
-	pages := s.forward
-	if scheduler != nil {
-		pages = console.New(console.Config{
-			Jobs: scheduler, Logger: s.log, Version: version, Plan: run.Plan, Detail: run.detail, Rerun: run.rerun, Verify: run.verify,
-		})
-	}
+	pages := console.New(console.Config{
+		Jobs: scheduler, Elsewhere: s.forward, Logger: s.log, Version: version, Sources: s.sources(),
+		Plan: run.Plan, Detail: run.detail, Rerun: run.rerun, Verify: run.verify,
+	})
 	host, _, err := net.SplitHostPort(s.httpAddr)
 	ip := net.ParseIP(host)
 	return api.New(api.Config{
