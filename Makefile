@@ -31,7 +31,7 @@ READER_SEEDS ?= 8
 # No cgo anywhere but for the race detector; builds and tests share one cache.
 export CGO_ENABLED = 0
 
-.PHONY: build run test race check fmt vet lint crash fuzz compat hdfs yarn soak chaos failover mutants readers bench bench-peers bench-loader bench-isolation deb clean FORCE
+.PHONY: build run test race check fmt vet lint crash fuzz compat hdfs yarn soak chaos failover mutants readers bench bench-peers bench-loader bench-isolation picture deb clean FORCE
 
 # What each test that failed said, or the last hundred lines of it: it says so
 # before its end, and others between.
@@ -174,6 +174,10 @@ bench-loader: bin/sawlog
 # takes about 9 minutes.
 bench-isolation: bin/sawlog
 	go test -count=1 -timeout 1h -v -run 'TestIsolation$$|TestClassCost$$' ./broker/compat/bench -rounds 6 -seconds 10s -sawlog $(CURDIR)/bin/sawlog
+
+# The README's picture, of a real console; needs Chromium.
+picture: bin/sawlog
+	packaging/picture.sh bin/sawlog docs/hours.png
 
 # The Debian package, the same bytes for the same commit: DEB_ARCH=arm64 for
 # another machine.

@@ -48,6 +48,9 @@ func (a *app) examineServer(ctx context.Context) ([]finding, error) {
 		if err != nil {
 			return 0, "", err
 		}
+		if c.Token != "" {
+			req.Header.Set("Authorization", "Bearer "+c.Token)
+		}
 		resp, err := c.HTTP.Do(req)
 		if err != nil {
 			return 0, "", err

@@ -26,6 +26,7 @@ var packed = map[string]string{
 // packedTrees are folders of the project and where they go.
 var packedTrees = map[string]string{
 	"examples":             docs + "examples",
+	"monitoring":           docs + "monitoring",
 	"packaging/kubernetes": docs + "examples/kubernetes",
 }
 

@@ -34,7 +34,7 @@ func Settings() []Setting {
 		{Name: "advertise", Default: "", Help: "HOST:PORT told to clients; needed when --listen is not loopback"},
 		{Name: "peer", Default: "127.0.0.1:9093", Help: "address other brokers connect to"},
 		{Name: "peer-advertise", Default: "", Help: "HOST:PORT told to other brokers; needed when --peer names no host"},
-		{Name: "join", Default: "", Help: "PEER,… of a cluster to become a member of; counts only for an empty data directory"},
+		{Name: "join", Default: "", Help: "PEER,… of a cluster to become a member of; where all nodes name all, themselves too, the first of them founds it. Counts only for an empty data directory"},
 		{Name: "cluster-key", Default: "", Help: "FILE with the secret all brokers of the cluster share; needed when --peer is not loopback"},
 		{Name: "http", Default: "127.0.0.1:8088", Help: "address of the console, the API and the metrics"},
 		{Name: "http-token", Default: "", Help: "FILE with the secret that the console, the API and the metrics ask for, the same on all nodes; needed when --http is not loopback"},
@@ -219,7 +219,7 @@ func (c *Config) check() error {
 			return &Error{Place: c.origin("peer"), Msg: fmt.Sprintf("%s names no host: --peer-advertise HOST:PORT must say how other brokers reach this one", c.Peer)}
 		}
 	}
-	if slices.Contains(c.Join, c.Peer) || slices.Contains(c.Join, c.PeerAdvertise) {
+	if len(c.Join) > 0 && !slices.ContainsFunc(c.Join, func(addr string) bool { return addr != c.Peer && addr != c.PeerAdvertise }) {
 		return &Error{Place: c.origin("join"), Msg: "a broker can't join itself: name the --peer of another one, or leave join out to found a cluster"}
 	}
 	if (c.HTTPCert == "") != (c.HTTPKey == "") {
