@@ -157,27 +157,32 @@ func (a *asker) world() (committed, failed, partial string) {
 func TestProofAPI(t *testing.T) {
 	a := startGuarded(t)
 	committed, failed, partial := a.world()
-	t.Run("reading", func(*testing.T) {
-		for _, path := range []string{
-			"/jobs", "/jobs?limit=1", "/jobs/views", "/jobs/all", "/jobs/views/explain", "/jobs/views/next?n=5", "/jobs/views/hours", "/jobs/all/hours?limit=1",
-			"/runs", "/runs?limit=1", "/runs?job=views&status=committed&since=-1h", "/runs/" + committed + "?detail", "/runs/" + failed + "?detail", "/runs/" + partial + "?detail",
-			"/datasets", "/datasets/views", "/datasets/views/hours", "/datasets/views/hours?from=-3h&to=now", "/datasets/views/files", "/datasets/views/files?from=-3h&limit=1",
-			"/backfills", "/cluster", "/topics", "/topics?limit=1&after=empty", "/topics/views", "/topics/empty", "/groups", "/groups?offsets", "/groups/readers", "/version", "/openapi.json",
-		} {
-			a.ask(200, "GET", path, "", nil)
-		}
+	a.readings(committed, failed, partial)
+	a.act(committed, partial)
+	a.refusals(committed, partial)
+	a.follow()
+	a.whole(committed)
+	var metrics []byte
+	a.n.eventually("the hours of a job are in the metrics", 60*time.Second, func() bool {
+		_, metrics = a.send("GET", "/metrics", "")
+		return bytes.Contains(metrics, []byte(`sawlog_job_sealed_until_timestamp_seconds{name="views"}`))
 	})
-	t.Run("acting", func(*testing.T) { a.act(committed, partial) })
-	t.Run("refusing", func(*testing.T) { a.refusals(committed, partial) })
-	t.Run("following", func(*testing.T) { a.follow() })
-	t.Run("a run whole", func(t *testing.T) { a.whole(t, committed) })
-	t.Run("monitoring", func(t *testing.T) {
-		_, text := a.send("GET", "/metrics", "")
-		holdMonitoring(t, text)
-	})
+	holdMonitoring(t, metrics)
 	a.ask(200, "DELETE", "/jobs/broken", "", nil)
 	if left := a.doc.Unasked(); len(left) != 0 {
 		t.Errorf("not asked for, or never answered: %v", left)
+	}
+}
+
+func (a *asker) readings(committed, failed, partial string) {
+	a.n.t.Helper()
+	for _, path := range []string{
+		"/jobs", "/jobs?limit=1", "/jobs/views", "/jobs/all", "/jobs/views/explain", "/jobs/views/next?n=5", "/jobs/views/hours", "/jobs/all/hours?limit=1",
+		"/runs", "/runs?limit=1", "/runs?job=views&status=committed&since=-1h", "/runs/" + committed + "?detail", "/runs/" + failed + "?detail", "/runs/" + partial + "?detail",
+		"/datasets", "/datasets/views", "/datasets/views/hours", "/datasets/views/hours?from=-3h&to=now", "/datasets/views/files", "/datasets/views/files?from=-3h&limit=1",
+		"/backfills", "/cluster", "/topics", "/topics?limit=1&after=empty", "/topics/views", "/topics/empty", "/groups", "/groups?offsets", "/groups/readers", "/version", "/openapi.json",
+	} {
+		a.ask(200, "GET", path, "", nil)
 	}
 }
 
@@ -255,6 +260,8 @@ func (a *asker) refusals(committed, partial string) {
 	a.ask(401, "POST", "/jobs/views/pause", "{}", nil)
 	a.token = apiToken
 	// The command line is told what it lacks.
+	file := os.Getenv("SAWLOG_TOKEN")
+	defer func() { a.n.t.Setenv("SAWLOG_TOKEN", file) }()
 	a.n.t.Setenv("SAWLOG_TOKEN", "")
 	a.n.refused(5, []string{"wants a token", "SAWLOG_TOKEN"}, "job", "list")
 	a.n.refused(2, []string{"--token", "no such file"}, "job", "list", "--token", "not-a-file")
@@ -304,7 +311,9 @@ func (a *asker) follow() {
 }
 
 // whole: what is printed of a run accounts for all there is to know of it.
-func (a *asker) whole(t *testing.T, run string) {
+func (a *asker) whole(run string) {
+	t := a.n.t
+	t.Helper()
 	var r struct {
 		jobs.Run
 		Planned struct {
