@@ -2,54 +2,21 @@ package jsonl
 
 import "sawlog/formats"
 
-// node is a column, or a part of one: what writes the JSON of its values.
+// node is a column, or a part of one: what writes the JSON of its values, and
+// reads it (scan.go).
 type node struct {
-	name     []byte // quoted, with the colon
-	t        *formats.Type
-	def, rep int16 // where a value of it is present
-	lo       int   // its first leaf
-	hi       int   // and the one after its last
-	kids     []*node
+	*formats.Node
+	name []byte // quoted, with the colon
+	kids []*node
 }
 
-// tree makes the columns of a schema.
-func tree(s *formats.Schema) (columns []*node) {
-	lo := 0
-	for i := range s.Fields {
-		f := &s.Fields[i]
-		def := int16(1)
-		if f.Required() {
-			def = 0
-		}
-		n := newNode(f.Name, f.Type, def, 0, lo)
-		lo = n.hi
-		columns = append(columns, n)
+// nodes are those of the columns of a schema, or of parts of one.
+func nodes(of []*formats.Node) []*node {
+	out := make([]*node, len(of))
+	for i, n := range of {
+		out[i] = &node{Node: n, name: append(formats.AppendQuoted(nil, n.Name), ':'), kids: nodes(n.Kids)}
 	}
-	return columns
-}
-
-// newNode makes the node of a type whose value is present from def on; its
-// leaves are numbered as Schema.Leaves does.
-func newNode(name string, t *formats.Type, def, rep int16, lo int) *node {
-	n := &node{name: append(formats.AppendQuoted(nil, name), ':'), t: t, def: def, rep: rep, lo: lo, hi: lo}
-	add := func(kid *node) {
-		n.kids = append(n.kids, kid)
-		n.hi = kid.hi
-	}
-	switch t.Kind {
-	case formats.Struct:
-		for i := range t.Fields {
-			add(newNode(t.Fields[i].Name, t.Fields[i].Type, def+1, rep, n.hi))
-		}
-	case formats.List:
-		add(newNode("", t.Elem, def+2, rep+1, n.hi))
-	case formats.Map:
-		add(newNode("", &formats.Type{Kind: formats.String}, def+1, rep+1, n.hi))
-		add(newNode("", t.Elem, def+2, rep+1, n.hi))
-	default:
-		n.hi++
-	}
-	return n
+	return out
 }
 
 // cursor stands in one leaf's part of a batch.
@@ -70,12 +37,12 @@ func (c *cursor) def() int16 {
 
 // append appends the value of n that comes next.
 func (n *node) append(dst []byte, cursors []cursor) []byte {
-	head := &cursors[n.lo]
-	if head.def() < n.def {
+	head := &cursors[n.Lo]
+	if head.def() < n.Def {
 		n.skip(cursors)
 		return append(dst, "null"...)
 	}
-	switch n.t.Kind {
+	switch n.Type.Kind {
 	case formats.Struct:
 		return appendObject(dst, n.kids, cursors)
 	case formats.List, formats.Map:
@@ -100,21 +67,21 @@ func appendObject(dst []byte, members []*node, cursors []cursor) []byte {
 // appendEntries appends the elements of a list or the entries of a map.
 func (n *node) appendEntries(dst []byte, cursors []cursor) []byte {
 	ends := "[]"
-	if n.t.Kind == formats.Map {
+	if n.Type.Kind == formats.Map {
 		ends = "{}"
 	}
-	head := &cursors[n.lo]
-	if head.def() == n.def {
+	head := &cursors[n.Lo]
+	if head.def() == n.Def {
 		n.skip(cursors)
 		return append(dst, ends...)
 	}
 	dst = append(dst, ends[0])
-	for first := true; first || head.at < len(head.v.Rep) && head.v.Rep[head.at] > n.rep; first = false {
+	for first := true; first || head.at < len(head.v.Rep) && head.v.Rep[head.at] > n.Rep; first = false {
 		if !first {
 			dst = append(dst, ',')
 		}
 		dst = n.kids[0].append(dst, cursors)
-		if n.t.Kind == formats.Map {
+		if n.Type.Kind == formats.Map {
 			dst = n.kids[1].append(append(dst, ':'), cursors)
 		}
 	}
@@ -123,7 +90,7 @@ func (n *node) appendEntries(dst []byte, cursors []cursor) []byte {
 
 // skip passes the one entry that stands for an absent or empty value.
 func (n *node) skip(cursors []cursor) {
-	for i := n.lo; i < n.hi; i++ {
+	for i := n.Lo; i < n.Hi; i++ {
 		cursors[i].at++
 	}
 }

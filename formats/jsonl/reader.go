@@ -119,14 +119,11 @@ func (r *Reader) Read(columns []string, from, n int64, fn func(row [][]byte) err
 
 // lines calls fn for every line of a file.
 func lines(r io.ReaderAt, size int64, fn func(line []byte) error) error {
-	in, done, err := unpack(io.NewSectionReader(r, 0, size))
+	s, done, err := scanner(r, size)
 	if err != nil {
-		return fmt.Errorf("jsonl: %w", err)
+		return err
 	}
 	defer done()
-	s := bufio.NewScanner(in)
-	s.Buffer(make([]byte, 64<<10), maxLine)
-	s.Split(wholeLines)
 	var n int64
 	for s.Scan() {
 		n++
@@ -138,6 +135,18 @@ func lines(r io.ReaderAt, size int64, fn func(line []byte) error) error {
 		return fmt.Errorf("jsonl: after line %d: %w", n, err)
 	}
 	return nil
+}
+
+// scanner gives the lines of a file; done gives up what unpacks them.
+func scanner(r io.ReaderAt, size int64) (s *bufio.Scanner, done func(), err error) {
+	in, done, err := unpack(io.NewSectionReader(r, 0, size))
+	if err != nil {
+		return nil, nil, fmt.Errorf("jsonl: %w", err)
+	}
+	s = bufio.NewScanner(in)
+	s.Buffer(make([]byte, 64<<10), maxLine)
+	s.Split(wholeLines)
+	return s, done, nil
 }
 
 // wholeLines splits lines and refuses a last one without its end: the file was
@@ -182,39 +191,58 @@ func members(line []byte, fn func(name, value []byte) error) error {
 	if len(line) == 0 || line[0] != '{' || !json.Valid(line) {
 		return fmt.Errorf("is no JSON object: %.60q", line)
 	}
-	// It is valid, so only strings and depth matter.
-	start, colon, depth := 1, 0, 0
-	for i := 0; i < len(line); i++ {
-		switch line[i] {
+	return parts(line, func(part []byte) error {
+		end := skipString(part, 0) + 1
+		colon := end + bytes.IndexByte(part[end:], ':')
+		return fn(part[:end], bytes.TrimSpace(part[colon+1:]))
+	})
+}
+
+// elements calls fn for every element of an array, in order.
+func elements(text []byte, fn func(value []byte) error) error {
+	if len(text) == 0 || text[0] != '[' || !json.Valid(text) {
+		return fmt.Errorf("is no JSON array: %.60q", text)
+	}
+	return parts(text, fn)
+}
+
+// parts calls fn for what stands between the commas of an object or an array,
+// which is valid, so that only strings and depth matter.
+func parts(text []byte, fn func(part []byte) error) error {
+	start, depth := 1, 0
+	for i := 0; i < len(text); i++ {
+		switch text[i] {
 		case '"':
-			for i++; line[i] != '"'; i++ {
-				if line[i] == '\\' {
-					i++
-				}
-			}
+			i = skipString(text, i)
 		case '{', '[':
 			depth++
-		case ':':
-			if depth == 1 && colon == 0 {
-				colon = i
-			}
-		case '}', ']', ',':
-			if line[i] == ',' && depth > 1 {
+		case ',':
+			if depth > 1 {
 				continue
 			}
-			if line[i] != ',' {
-				if depth--; depth > 0 {
-					continue
-				}
-			}
-			if colon == 0 {
-				return nil // an empty object
-			}
-			if err := fn(bytes.TrimSpace(line[start:colon]), bytes.TrimSpace(line[colon+1:i])); err != nil {
+			if err := fn(bytes.TrimSpace(text[start:i])); err != nil {
 				return err
 			}
-			start, colon = i+1, 0
+			start = i + 1
+		case '}', ']':
+			if depth--; depth > 0 {
+				continue
+			}
+			if part := bytes.TrimSpace(text[start:i]); len(part) > 0 {
+				return fn(part)
+			}
+			return nil
 		}
 	}
 	return nil
+}
+
+// skipString finds the closing quote of a string.
+func skipString(text []byte, i int) int {
+	for i++; text[i] != '"'; i++ {
+		if text[i] == '\\' {
+			i++
+		}
+	}
+	return i
 }

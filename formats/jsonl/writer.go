@@ -47,7 +47,7 @@ func NewWriter(w io.Writer, s *formats.Schema, o Options) (*Writer, error) {
 		return nil, err
 	}
 	leaves := s.Leaves()
-	return &Writer{to: formats.Output{To: w}, leaves: leaves, columns: tree(s), cursors: make([]cursor, len(leaves)), pack: pack}, nil
+	return &Writer{to: formats.Output{To: w}, leaves: leaves, columns: nodes(s.Tree()), cursors: make([]cursor, len(leaves)), pack: pack}, nil
 }
 
 // packer compresses one frame after the other; a frame is valid until the next.

@@ -25,7 +25,7 @@ type Scan struct {
 // rowLeaf is where the entries of one leaf of the wanted schema come from.
 type rowLeaf struct {
 	from  int // leaf of the file; -1 = a top-level column the file lacks
-	widen widener
+	widen formats.Widener
 	// Of a leaf the file lacks, below a struct, list or map it has: the entries
 	// of leaf from, as far as the two have their levels in common.
 	absent   bool
@@ -63,9 +63,11 @@ func (r *Scan) match(name string, t *formats.Type, n, above *node) error {
 		r.absent(t, above)
 		return nil
 	}
+	found := 0
 	sub := func(name string, t *formats.Type) error {
 		for _, kid := range n.kids {
 			if kid.name == name {
+				found++
 				return r.match(name, t, kid, n)
 			}
 		}
@@ -82,6 +84,9 @@ func (r *Scan) match(name string, t *formats.Type, n, above *node) error {
 				return err
 			}
 		}
+		if found < len(n.kids) {
+			return fmt.Errorf("parquet: column %q: the file has %d members, the schema %d of them", name, len(n.kids), found)
+		}
 		return nil
 	case formats.List:
 		return r.match(name, t.Elem, n.kids[0], n)
@@ -89,7 +94,10 @@ func (r *Scan) match(name string, t *formats.Type, n, above *node) error {
 		r.leaves = append(r.leaves, rowLeaf{from: n.kids[0].lo})
 		return r.match(name, t.Elem, n.kids[1], n)
 	}
-	widen, err := newWidener(n, t)
+	widen, err := formats.NewWidener(n.t, t)
+	if err == nil && widen != nil && n.physical != physicalOf(n.t.Store()) {
+		err = fmt.Errorf("%s of physical type %d is not made wider", n.t, n.physical)
+	}
 	if err != nil {
 		return fmt.Errorf("parquet: column %q: %w", name, err)
 	}

@@ -5,10 +5,10 @@ import (
 	"errors"
 	"io"
 	"math/rand/v2"
-	"strings"
 	"testing"
 
 	"sawlog/formats"
+	"sawlog/formats/formatstest"
 )
 
 // copyOf scans a file as columns of a schema and writes them with options.
@@ -109,107 +109,27 @@ func TestScanIsTheFile(t *testing.T) {
 	})
 }
 
-// TestScanWider reads files as columns of a wider schema: the rows are those a
-// decoder makes of the same records under it.
-func TestScanWider(t *testing.T) {
-	for _, c := range []struct {
-		name, narrow, wide string
-		values             []string
-		want               string // of the last row, where a decoder would not make it
-	}{
-		{"int32", "a int32", "a int64", []string{`{"a":-7}`, `{}`}, ""},
-		{"integers to double", "a int32|b int64", "a double|b double", []string{`{"a":-7,"b":9007199254740992}`, `{"a":1}`}, ""},
-		{"float", "a float", "a double", []string{`{"a":0.5}`, `{"a":-3.25}`}, ""},
-		{"to decimal", "a int32|b int64", "a decimal(12,2)|b decimal(38,5)", []string{`{"a":-7,"b":-9223372036854775808}`}, ""},
-		{"decimals", "a decimal(9,2)|b decimal(18,1)", "a decimal(18,3)|b decimal(20,2)", []string{`{"a":-7.25,"b":-12345.5}`, `{"a":0.01}`}, ""},
-		{"timestamps", "a timestamp_ms|b timestamp_us_local", "a timestamp_ns|b timestamp_ns_local", []string{`{"a":"2020-01-01T00:00:00.5Z","b":"1960-01-01T00:00:00.000001"}`}, ""},
-		{"new columns", "a int64", "a int64|b string|c list<struct<x:int64>>", []string{`{"a":1}`, `{}`}, ""},
-		{
-			"new members", "s struct<a:int32>|l list<struct<a:int32,k:list<int32>>>|m map<struct<a:int32>>",
-			"s struct<a:int64,b:string>|l list<struct<a:int64,k:list<double>,n:struct<z:list<int64>>>>|m map<struct<a:int32,b:bool>>",
-			[]string{`{"s":{"a":1},"l":[{"a":1,"k":[1,2]},{"a":2,"k":[]},null,{}],"m":{"x":{"a":1},"y":{}}}`, `{"s":null,"l":[],"m":{}}`, `{"l":[{"k":[3,4,null]}]}`, `{}`},
-			"",
-		},
-		{
-			"to text", "b bool|i int64|d double|t timestamp_ms|u uuid|j json", "b string|i string|d string|t string|u string|j string",
-			[]string{`{"b":true,"i":-12,"d":1.5,"t":"2020-01-02T03:04:05Z","u":"00000001-0000-0000-0000-000000000000","j":{"k":[1]}}`},
-			`"true" "-12" "1.5" "2020-01-02T03:04:05.000Z" "00000001-0000-0000-0000-000000000000" "{\"k\":[1]}"`,
-		},
-		{"to json", "b bool|i int64|t timestamp_ms", "b json|i json|t json", []string{`{"b":true,"i":-12,"t":"2020-01-02T03:04:05Z"}`}, `true -12 "2020-01-02T03:04:05.000Z"`},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			narrow, wide := mustSchema(strings.Split(c.narrow, "|")...), mustSchema(strings.Split(c.wide, "|")...)
-			got, err := copyOf(t, fileOf(t, narrow, Options{}, 2, c.values...), wide, Options{}, 2)
-			if err != nil {
-				t.Fatal(err)
-			}
-			have, err := Open(bytes.NewReader(got), int64(len(got)))
-			if err != nil {
-				t.Fatal(err)
-			}
-			if c.want == "" {
-				direct := fileOf(t, wide, Options{}, 2, c.values...)
-				want, err := Open(bytes.NewReader(direct), int64(len(direct)))
-				if err != nil {
-					t.Fatal(err)
-				}
-				sameRows(t, have, want)
-				return
-			}
-			err = have.Read(nil, have.Rows()-1, 1, func(row [][]byte) error {
-				if text := string(bytes.Join(row[2:], []byte(" "))); text != c.want {
-					t.Errorf("row %s, want %s", text, c.want)
-				}
-				return nil
-			})
-			if err != nil {
-				t.Error(err)
-			}
-		})
+// scans begins to read a file of columns.
+func scans(t *testing.T) formatstest.Scans {
+	return func(c *formats.Columns, s *formats.Schema) (formatstest.Scan, error) {
+		var out bytes.Buffer
+		w, err := NewWriter(&out, c.Schema(), Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := errors.Join(w.Write(c), w.Close()); err != nil {
+			t.Fatal(err)
+		}
+		r, err := Open(bytes.NewReader(out.Bytes()), int64(out.Len()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r.Scan(s)
 	}
 }
 
-// TestScanRefuses has values, and types, that are no wider ones.
-func TestScanRefuses(t *testing.T) {
-	for _, c := range []struct{ narrow, wide, value, want string }{
-		{"a int64", "a double", `{"a":9007199254740993}`, "is no double"},
-		{"a int64", "a decimal(5,2)", `{"a":1000}`, "does not fit"},
-		{"a timestamp_ms", "a timestamp_ns", `{"a":"2500-01-01T00:00:00Z"}`, "does not fit"},
-		{"a string", "a int64", `{"a":"1"}`, "no wider"},
-		{"a double", "a int64", `{"a":1}`, "no wider"},
-		{"a decimal(9,2)", "a decimal(9,1)", `{"a":1.25}`, "no wider"},
-		{"a list<int64>", "a string", `{"a":[1]}`, "is list<int64> in the file"},
-		{"a bytes", "a string", `{"a":"x"}`, "no wider"},
-		{"a int64|b int64", "a int64", `{"a":1}`, `has a column "b"`},
-	} {
-		narrow, wide := mustSchema(strings.Split(c.narrow, "|")...), mustSchema(strings.Split(c.wide, "|")...)
-		_, err := copyOf(t, fileOf(t, narrow, Options{}, 2, c.value), wide, Options{}, 2)
-		if err == nil || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%s as %s: %v, want %s", c.narrow, c.wide, err, c.want)
-		}
-	}
-	body := fileOf(t, mustSchema("a int64"), Options{}, 2, `{"a":1}`, `{}`)
-	r, err := Open(bytes.NewReader(body), int64(len(body)))
-	if err != nil {
-		t.Fatal(err)
-	}
-	scan, err := r.Scan(mustSchema("a int64"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	c := formats.NewColumns(mustSchema("a int64"))
-	for n, want := range []string{"\x00", "\x01"} {
-		if head, err := scan.Head("_offset"); err != nil || string(head[:1]) != want {
-			t.Errorf("head of row %d: %x, %v", n, head, err)
-		}
-		if head, err := scan.Head("a"); err != nil || (head == nil) != (n == 1) {
-			t.Errorf("head of row %d: %x, %v", n, head, err)
-		}
-		if err := scan.Next(c); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if _, err := scan.Head("a"); !errors.Is(err, io.EOF) {
-		t.Errorf("head after the last row: %v", err)
-	}
-}
+func TestScanWider(t *testing.T) { formatstest.ScansWider(t, scans(t)) }
+
+func TestScanRefuses(t *testing.T) { formatstest.ScansRefuse(t, scans(t), true) }
+
+func TestScanHeads(t *testing.T) { formatstest.ScansHeads(t, scans(t)) }
