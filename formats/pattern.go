@@ -52,26 +52,35 @@ func (d *patternDecoder) Append(c *Columns, m *Message) (Instant, error) {
 // whole.
 func (d *patternDecoder) split(value []byte) error {
 	line := withoutLineEnd(value)
-	at := d.pattern.re.FindSubmatchIndex(line) // its one allocation of a record
-	if at == nil {
-		return &BadRecord{BadPattern, fmt.Sprintf("%.80q does not match decode.pattern", line)}
+	if d.pattern.fast != nil && d.pattern.fast(line, d.fields) || d.pattern.match(line, d.fields) {
+		return nil
 	}
-	for i, group := range d.pattern.groups {
-		if from, to := at[2*group], at[2*group+1]; from >= 0 {
-			d.fields[i] = textField{text: line[from:to]}
-		} else {
-			d.fields[i] = textField{null: true}
-		}
-	}
-	return nil
+	return &BadRecord{BadPattern, fmt.Sprintf("%.80q does not match decode.pattern", line)}
 }
 
 // pattern is a regular expression of RE2's kind, so that matching takes time
 // linear in the text, whatever the text is.
 type pattern struct {
 	re     *regexp.Regexp
-	names  []string // of its fields, in the order of their groups
+	fast   fastPattern // nil = there is none
+	names  []string    // of its fields, in the order of their groups
 	groups []int
+}
+
+// match lays the groups of a line that matches the expression.
+func (p *pattern) match(line []byte, fields []textField) bool {
+	at := p.re.FindSubmatchIndex(line) // the one allocation of a record
+	if at == nil {
+		return false
+	}
+	for i, group := range p.groups {
+		if from, to := at[2*group], at[2*group+1]; from >= 0 {
+			fields[i] = textField{text: line[from:to]}
+		} else {
+			fields[i] = textField{null: true}
+		}
+	}
+	return true
 }
 
 func compilePattern(text string) (*pattern, error) {
@@ -82,7 +91,7 @@ func compilePattern(text string) (*pattern, error) {
 	if err != nil {
 		return nil, fmt.Errorf("decode.pattern: %w", err)
 	}
-	p := &pattern{re: re}
+	p := &pattern{re: re, fast: fastOf(text)}
 	for group, name := range re.SubexpNames() {
 		if name == "" {
 			continue
@@ -118,6 +127,16 @@ var namedPatterns = [...]struct{ name, text string }{
 	// month or by RFC 3339; a line without a program is all message.
 	{"syslog", `(?:<(?P<priority>\d{1,3})>)?(?P<time>[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d|\d{4}-\d\d-\d\dT\S+) (?P<host>\S+) ` +
 		`(?:(?P<program>[^\s:\[]+)(?:\[(?P<pid>\d+)\])?: ?)?(?P<message>(?s:.*))`},
+}
+
+// fastOf is the matcher of the expression of a pattern with a name.
+func fastOf(text string) fastPattern {
+	for i := range namedPatterns {
+		if namedPatterns[i].text == text {
+			return fastPatternOf(namedPatterns[i].name)
+		}
+	}
+	return nil
 }
 
 // PatternNames are the patterns that have a name.
