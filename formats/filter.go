@@ -15,6 +15,9 @@ func (o *Options) filter() *filter {
 	return &filter{include: o.Include, exclude: o.Exclude, hash: o.Hash}
 }
 
+// Keeps says that what records have at a dotted key path gets into columns.
+func (o *Options) Keeps(path string) bool { return o.filter().keeps(strings.Split(path, ".")) }
+
 // glob matches text against a pattern whose * stands for any run.
 func glob(pattern, text string) bool {
 	head, rest, star := strings.Cut(pattern, "*")

@@ -1,5 +1,7 @@
 package formats
 
+import "strings"
+
 // Store is how the values of a leaf lie in a Vector.
 type Store uint8
 
@@ -103,4 +105,34 @@ func (t *Type) width() int {
 	default:
 		return 1
 	}
+}
+
+// Find looks for what the records have at a dotted key path: a column, or a
+// member of structs below one. It gives its type and the first of its leaves;
+// nil = no column holds it.
+func (s *Schema) Find(path string) (t *Type, leaf int) {
+	fields := s.Fields
+	for len(fields) > 0 && fields[0].Metadata() {
+		leaf += fields[0].Type.width()
+		fields = fields[1:]
+	}
+	return findField(fields, path, leaf)
+}
+
+// findField is Find among fields whose first leaf is given.
+func findField(fields []Field, path string, leaf int) (*Type, int) {
+	for i := range fields {
+		f := &fields[i]
+		rest, at := strings.CutPrefix(path, strings.Join(f.Keys(), "."))
+		if at && rest == "" {
+			return f.Type, leaf
+		}
+		if at && rest[0] == '.' && f.Type.Kind == Struct {
+			if t, found := findField(f.Type.Fields, rest[1:], leaf); t != nil {
+				return t, found
+			}
+		}
+		leaf += f.Type.width()
+	}
+	return nil, -1
 }

@@ -49,6 +49,7 @@ const (
 	BadFields  Reason = "fields"      // too few or too many CSV fields
 	BadPattern Reason = "pattern"     // a text does not match the pattern
 	BadTime    Reason = "time"        // event time missing or unreadable
+	BadFolder  Reason = "folder"      // a value is too long to name a folder
 	BadRange   Reason = "implausible" // event time outside the plausibility window
 	BadNumber  Reason = "number"      // a number no type can hold, such as 1e400
 	BadTooDeep Reason = "depth"

@@ -1,6 +1,7 @@
 package formats
 
 import (
+	"bytes"
 	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
@@ -122,6 +123,35 @@ func signed(v []byte) *big.Int {
 		n.Sub(n, new(big.Int).Lsh(big.NewInt(1), uint(8*len(v))))
 	}
 	return n
+}
+
+// LastText appends the value of the last row in a leaf outside of lists and maps:
+// text and bytes as they are, others as JSON has them, without quotes. false = it
+// is null.
+func (c *Columns) LastText(dst []byte, leaf int) (out []byte, ok bool) {
+	l, v := &c.leaves[leaf], &c.vecs[leaf]
+	if n := len(v.Def); l.MaxDef > 0 && v.Def[n-1] < l.MaxDef {
+		return dst, false
+	}
+	from := len(dst)
+	switch l.Store {
+	case StoreBool:
+		return strconv.AppendBool(dst, v.Bools[len(v.Bools)-1]), true
+	case StoreInt32:
+		dst = l.Type.AppendInt(dst, int64(v.Int32s[len(v.Int32s)-1]))
+	case StoreInt64:
+		dst = l.Type.AppendInt(dst, v.Int64s[len(v.Int64s)-1])
+	case StoreFloat:
+		dst = l.Type.AppendFloat(dst, float64(v.Floats[len(v.Floats)-1]))
+	case StoreDouble:
+		dst = l.Type.AppendFloat(dst, v.Doubles[len(v.Doubles)-1])
+	case StoreBytes:
+		return append(dst, v.Value(len(v.Ends)-1)...), true
+	default:
+		dst = l.Type.AppendBytes(dst, v.Value(len(v.Ends)-1))
+	}
+	text := bytes.Trim(dst[from:], `"`)
+	return append(dst[:from], text...), true
 }
 
 const hexDigits = "0123456789abcdef"

@@ -38,6 +38,7 @@ func (s *Spec) Explain() ([]byte, error) {
 		c.scalar("zone", s.PartitionBy.Zone)
 		c.scalar("path", s.PartitionBy.Path)
 		c.scalar("lateness", FormatDuration(s.PartitionBy.Lateness))
+		c.list("fields", s.PartitionBy.Fields)
 	})
 	e.list("metadata_columns", s.Metadata)
 	e.section("output", func(c *explainer) {

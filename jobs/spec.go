@@ -83,6 +83,7 @@ type PartitionBy struct {
 	Zone     string
 	Path     string // strftime letters
 	Lateness time.Duration
+	Fields   []string // columns, or key paths, whose values make folders below
 
 	where *time.Location // of Zone
 }
@@ -116,10 +117,6 @@ var jobName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$`)
 
 // wantName says what can name a job.
 const wantName = "want 1 to 100 letters, digits, '.', '_' or '-', the first a letter or a digit"
-
-// notYet is what is said of a setting that the design knows and this version
-// does not carry out.
-const notYet = "is not available in this version"
 
 // Parse reads a job file; path is used in messages only. The error is Problems
 // and lists everything that is wrong.

@@ -110,21 +110,34 @@ func (s *Spec) readKubernetes(sec *section) {
 // checkReach wants what machines of a cluster can reach: a root they share, and
 // brokers and NameNodes that aren't on loopback.
 func (s *Spec) checkReach(run *section) {
-	if root := s.Output.Root; root != "" && !strings.HasPrefix(root, "hdfs://") {
-		run.say("engine", "%s needs a root that all its machines share: output.root is %s, want hdfs://NAMENODE/PATH", s.Run.Engine, root)
-	}
-	if s.Run.Engine == EngineHadoop && strings.ContainsAny(strings.ReplaceAll(s.Output.Root, "{topic}", ""), ",{}[]*?\\ ") {
-		run.say("engine", "hadoop: output.root %s: Hadoop would take , { } [ ] * ? \\ or a blank for a pattern", s.Output.Root)
+	if s.Output.Root != "" {
+		if err := s.Run.CheckRoot(s.Output.Root, s.Output.Access); err != nil {
+			run.say("engine", "%s", err)
+		}
 	}
 	if s.Run.OneMachine(s.Output.Root, s.Output.Access) {
 		return
 	}
-	if addr := OnLoopback(nameNodes(s.Output.Root, s.Output.Access)); addr != "" {
-		run.say("engine", "%s: no task reaches a NameNode on loopback (%s): name it by an address of the network, %s", s.Run.Engine, addr, s.Run.OrOneMachine())
-	}
 	if addr := OnLoopback(s.Source.Brokers); addr != "" {
 		run.say("engine", "%s: no task reaches a broker on loopback (%s): have it advertise an address of the network, %s", s.Run.Engine, addr, s.Run.OrOneMachine())
 	}
+}
+
+// CheckRoot wants a root that the engine's machines share and can reach.
+func (r *RunRule) CheckRoot(root string, access sink.Access) error {
+	if r.Engine == EngineLocal {
+		return nil
+	}
+	if !strings.HasPrefix(root, "hdfs://") {
+		return fmt.Errorf("%s needs a root that all its machines share: it is %s, want hdfs://NAMENODE/PATH", r.Engine, root)
+	}
+	if r.Engine == EngineHadoop && strings.ContainsAny(strings.ReplaceAll(root, "{topic}", ""), ",{}[]*?\\ ") {
+		return fmt.Errorf("hadoop: root %s: Hadoop would take , { } [ ] * ? \\ or a blank for a pattern", root)
+	}
+	if addr := OnLoopback(nameNodes(root, access)); addr != "" && !r.OneMachine(root, access) {
+		return fmt.Errorf("%s: no task reaches a NameNode on loopback (%s): name it by an address of the network, %s", r.Engine, addr, r.OrOneMachine())
+	}
+	return nil
 }
 
 // nameNodes are those a root is reached by, as far as the job names them.

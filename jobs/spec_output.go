@@ -31,9 +31,7 @@ func (s *Spec) readPartitionBy(root *section) {
 	}
 	p.Path = parsed(sec, "path", fallback, func(text string) (string, error) { return text, checkFolder(text, p.Unit) })
 	p.Lateness = sec.duration("lateness", 30*time.Minute, 0)
-	if fields := sec.words("fields"); len(fields) > 0 {
-		sec.say("fields", notYet+": folders are made of the event time only, and readers skip what they need not by the statistics of Parquet files")
-	}
+	p.Fields = sec.words("fields")
 }
 
 var anyLetter = regexp.MustCompile(`%.?`)

@@ -110,6 +110,8 @@ func TestProblems(t *testing.T) {
 		{"path", minimal + "partition_by: {path: 'dt=%Y-%m-%d'}\n", "two hours would share a folder; want %Y, %m, %d and %H in it"},
 		{"path letter", minimal + "partition_by: {path: 'dt=%Y-%m-%d/hr=%H%Q'}\n", "%Q is no letter of a path"},
 		{"path up", minimal + "partition_by: {path: '../%Y%m%d%H'}\n", "want a plain relative path"},
+		{"fields of path", minimal + "partition_by: {fields: [hr]}\n", `job.yaml:4:24: partition_by.fields: "hr" names a folder already`},
+		{"field", minimal + "partition_by: {fields: [_topic]}\n", `job.yaml:4:24: partition_by.fields: "_topic": want letters, digits`},
 		{"metadata", minimal + "metadata_columns: [_ofset]\n", `metadata_columns: "_ofset" is not allowed: want _topic, _partition, _offset`},
 		{"root scheme", strings.Replace(minimal, "file://", "", 1), `output.root: "/var/lib/sawlog/warehouse/pageviews" has no scheme; did you mean file:///var/lib`},
 		{"root braces", strings.Replace(minimal, "/pageviews}", "/{job}}", 1), "job.yaml:3:"},

@@ -56,13 +56,16 @@ func newBucketer(b Bucket) (*bucketer, error) {
 
 // newBucket is the rule a spec asks for.
 func newBucket(s *Spec) (Bucket, error) {
-	b := Bucket{Unit: s.Unit, Zone: s.Zone, Path: s.Path, Lateness: s.Lateness.Milliseconds()}
+	b := Bucket{Unit: s.Unit, Zone: s.Zone, Path: s.Path, Fields: fieldsOf(s), Lateness: s.Lateness.Milliseconds()}
 	_, hash, err := formats.LoadZone(b.Zone)
 	if err != nil {
 		return b, err
 	}
 	b.ZoneHash = hash
-	return b, checkPath(b.Unit, b.Path)
+	if err := checkPath(b.Unit, b.Path); err != nil {
+		return b, err
+	}
+	return b, checkFields(b.Fields, b.Path)
 }
 
 // Key is the bucket an instant falls into.

@@ -9,10 +9,10 @@ import (
 	"fmt"
 	"io"
 	"path"
+	"slices"
 	"strings"
 	"time"
 
-	"sawlog/formats/parquet"
 	"sawlog/loader/sink"
 )
 
@@ -58,9 +58,9 @@ func (d *Driver) rewriteSplit(ctx context.Context, ask RemakeAsk, n int) (*Resul
 }
 
 // folderOf puts every row into the folder of the split's files.
-func folderOf(s *Split) *bucketer {
+func folderOf(s *Split) *folders {
 	folder := strings.ReplaceAll(path.Dir(s.Files[0].Path), "%", "%%")
-	return &bucketer{day: true, zone: time.UTC, path: folder, from: 1, to: 0}
+	return &folders{bucketer: &bucketer{day: true, zone: time.UTC, path: folder, from: 1, to: 0}}
 }
 
 // merge writes the rows of the old files of one split as one new file.
@@ -75,7 +75,7 @@ type merge struct {
 type oldFile struct {
 	SplitFile
 	file sink.File
-	scan *parquet.Scan
+	scan rowScan
 	at   rowKey
 	left int64 // rows
 }
@@ -118,7 +118,7 @@ func (m *merge) run(ctx context.Context) (File, error) {
 		return File{}, err
 	}
 	made, err := f.finish()
-	made.Parts = s.Ranges
+	made.Parts, made.Values = s.Ranges, s.Files[0].Values
 	return made, err
 }
 
@@ -137,10 +137,7 @@ func (m *merge) openOld(want *SplitFile) (*oldFile, error) {
 		}
 	}
 	if err == nil {
-		var r *parquet.Reader
-		if r, err = parquet.Open(file, file.Size()); err == nil {
-			old.scan, err = r.Scan(m.t.schema)
-		}
+		old.scan, err = openScan(file, file.Size(), want.Path, m.t.schema)
 	}
 	if err != nil {
 		_ = file.Close() // only read
@@ -288,8 +285,8 @@ func checkCompacted(p *Plan, stagePlan string, s *Split, r *Result) error {
 	switch err := file.form(); {
 	case err != nil:
 		return err
-	case file.Path != want:
-		return fmt.Errorf("file %s: want %s", file.Path, want)
+	case file.Path != want || !slices.Equal(file.Values, s.Files[0].Values):
+		return fmt.Errorf("file %s of values %q: want %s of %q", file.Path, file.Values, want, s.Files[0].Values)
 	case file.Hour == nil || *file.Hour != *s.Hour || file.Rows != rows:
 		return fmt.Errorf("file %s has %d rows, want %d of hour %s", file.Path, file.Rows, rows, HourText(*s.Hour))
 	}

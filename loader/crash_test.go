@@ -36,7 +36,7 @@ var crashSteps = []crashStep{
 	crashLoad(span{0, 50, 90}, span{1, 30, 100}),
 	crashLoad(span{2, 0, 30}),
 	{"supersede ", hasKind(Supersede), func(ctx context.Context, l *Ledger, src *source) error {
-		p := fakePlan(l.Fold(), span{0, 0, 50}, span{1, 0, 30})
+		p := src.plan(l.Fold(), span{0, 0, 50}, span{1, 0, 30})
 		p.Kind = Supersede
 		for _, v := range l.Fold().VisibleOf(0) {
 			p.Retires = append(p.Retires, v.Path)
@@ -61,7 +61,7 @@ var crashSteps = []crashStep{
 func crashLoad(spans ...span) crashStep {
 	done := func(f *Fold) bool { return f.Overlap(fakePlan(f, spans...)) != nil }
 	return crashStep{"", done, func(ctx context.Context, l *Ledger, src *source) error {
-		return driveOne(ctx, l, src, fakePlan(l.Fold(), spans...))
+		return driveOne(ctx, l, src, src.plan(l.Fold(), spans...))
 	}}
 }
 
@@ -152,20 +152,21 @@ type ending struct {
 	now     map[string]string // what readers see
 	ever    map[string]string // and all that was visible before, by final path
 	retired map[string]string // what waits to be swept
+	fields  []BucketField
 }
 
 // faultless is the end of a run nothing disturbs, and the points it passes.
-func faultless(t *testing.T) (want *ending, points []FaultPoint) {
+func faultless(t *testing.T, fields ...BucketField) (want *ending, points []FaultPoint) {
 	t.Helper()
 	s := memSink()
-	err := drive(t.Context(), s, &source{}, func(p FaultPoint) error {
+	err := drive(t.Context(), s, &source{fields: fields}, func(p FaultPoint) error {
 		points = append(points, p)
 		return nil
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	want = &ending{data(t, s), data(t, s), tree(t, s, RetiredDir)}
+	want = &ending{data(t, s), data(t, s), tree(t, s, RetiredDir), fields}
 	late := 0
 	for name, body := range want.now {
 		if path.Base(name) == manifestName && !strings.Contains(body, `"late":0,"rows":`) {
@@ -186,7 +187,7 @@ func faultless(t *testing.T) (want *ending, points []FaultPoint) {
 func recovered(t *testing.T, s sink.Sink, want *ending) {
 	t.Helper()
 	unspoilt(t, s, want)
-	src := &source{prefix: "recovery-"}
+	src := &source{prefix: "recovery-", fields: want.fields}
 	if err := drive(t.Context(), s, src, nil); err != nil {
 		t.Fatalf("recovery: %v", err)
 	}
@@ -253,9 +254,10 @@ func unmarked(t *testing.T, l *Ledger, files map[string]string) (problems []stri
 		if err != nil {
 			t.Fatal(err)
 		}
-		for name := range f.Files {
-			if number, marked := marks[path.Dir(name)]; marked && number == f.Head && files[name] == "" {
-				problems = append(problems, fmt.Sprintf("L6: %s is as of record %d of %d, %s is missing", path.Dir(name), number, l.fold.Head, name))
+		for name, v := range f.Files {
+			dir := v.HourDir()
+			if number, marked := marks[dir]; marked && number == f.Head && files[name] == "" {
+				problems = append(problems, fmt.Sprintf("L6: %s is as of record %d of %d, %s is missing", dir, number, l.fold.Head, name))
 			}
 		}
 	}
@@ -308,9 +310,11 @@ func TestCrashTable(t *testing.T) {
 	}
 }
 
-// TestCrashAnywhere cuts the power at every operation of the file system.
+// TestCrashAnywhere cuts the power at every operation of the file system, while
+// files go to folders below those of their hours.
 func TestCrashAnywhere(t *testing.T) {
-	want, _ := faultless(t)
+	fields := []BucketField{{Name: "p"}, {Name: "q", From: "x.y"}}
+	want, _ := faultless(t, fields...)
 	mem := vfs.NewMem()
 	var crashed []*vfs.Mem
 	rnd := rand.New(rand.NewPCG(1, 2))
@@ -327,7 +331,7 @@ func TestCrashAnywhere(t *testing.T) {
 		}
 		return nil
 	})
-	if err := drive(t.Context(), local.New(mem, "/root"), &source{}, nil); err != nil {
+	if err := drive(t.Context(), local.New(mem, "/root"), &source{fields: fields}, nil); err != nil {
 		t.Fatal(err)
 	}
 	if len(crashed) < 80 {

@@ -22,7 +22,7 @@ const quarantineKey = math.MinInt64
 // no local file before they end.
 type dataFile struct {
 	t      *task
-	key    int64 // bucket, or quarantineKey
+	key    int64 // number of its folder (folder.go), or quarantineKey
 	schema *formats.Schema
 	cols   *formats.Columns
 	digest *formats.Digest // kilobytes per column, so it comes with the writer
@@ -179,9 +179,10 @@ func (f *dataFile) made(made File) File {
 	if f.key == quarantineKey {
 		made.Path = QuarantinePath(t.names, t.split.Index)
 	} else {
-		made.Path = FinalPath(t.buckets.Path(f.key), t.names, t.plan.Writer.extension(), t.split)
-		hour := f.key // not &f.key: the entry would hold the whole file in memory
-		made.Hour = &hour
+		at := t.buckets.At(f.key)
+		made.Path = FinalPath(t.buckets.Folder(f.key), t.names, t.plan.Writer.extension(), t.split)
+		hour := at.bucket // a copy: the entry would hold all of at in memory
+		made.Hour, made.Values = &hour, at.values
 	}
 	made.Stage = StagePath(t.dir, made.Path)
 	if len(t.split.Ranges) > 1 || f.key == quarantineKey { // its name doesn't tell

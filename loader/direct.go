@@ -107,7 +107,11 @@ func (d *direct) take(rng int, m *formats.Message) error {
 		}
 		return err
 	}
-	key := t.buckets.Key(at)
+	key, err := t.buckets.Number(at, d.last.cols)
+	if err != nil {
+		d.last.cols.Truncate(d.last.cols.Rows() - 1)
+		return t.refuse(rng, m, err)
+	}
 	t.passed(rng, at)
 	f := d.place(key)
 	if f != d.last {

@@ -11,7 +11,6 @@ import (
 
 	"sawlog/broker/record"
 	"sawlog/formats"
-	"sawlog/formats/parquet"
 	"sawlog/loader/sink/local"
 	"sawlog/offsets"
 )
@@ -91,14 +90,13 @@ func (r *rig) rows(columns ...string) [][]string {
 		if err != nil {
 			r.t.Fatal(err)
 		}
-		pq, err := parquet.Open(f, f.Size())
+		in, err := OpenRows(f, f.Size(), &v.File)
 		if err != nil {
 			r.t.Fatalf("%s: %v", v.Path, err)
 		}
-		if pq.Rows() != v.Rows {
-			r.t.Errorf("%s has %d rows, the ledger says %d", v.Path, pq.Rows(), v.Rows)
-		}
-		err = pq.Read(columns, 0, -1, func(row [][]byte) error {
+		rows := int64(0)
+		err = in.Read(columns, 0, -1, func(row [][]byte) error {
+			rows++
 			line := []string{strings.TrimSuffix(v.Path[:strings.LastIndexByte(v.Path, '/')], "/")}
 			for _, cell := range row {
 				line = append(line, string(cell))
@@ -106,8 +104,8 @@ func (r *rig) rows(columns ...string) [][]string {
 			out = append(out, line)
 			return nil
 		})
-		if err != nil {
-			r.t.Fatalf("%s: %v", v.Path, err)
+		if err != nil || rows != v.Rows {
+			r.t.Fatalf("%s has %d rows, the ledger says %d; %v", v.Path, rows, v.Rows, err)
 		}
 		if err := f.Close(); err != nil {
 			r.t.Fatal(err)

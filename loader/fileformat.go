@@ -122,16 +122,54 @@ func countRows(r io.ReaderAt, size int64, file *File) (int64, error) {
 
 // formatOf tells the format of a file by its name.
 func (f *File) formatOf() string {
-	base := path.Base(f.Path)
-	switch {
-	case f.Hour == nil:
+	if f.Hour == nil {
 		return formatParquet
+	}
+	return formatOf(f.Path)
+}
+
+// formatOf is the format of a data file.
+func formatOf(name string) string {
+	base := path.Base(name)
+	switch {
 	case strings.HasSuffix(base, ".arrow"):
 		return formatArrow
 	case strings.HasSuffix(base, ".jsonl"), strings.HasSuffix(base, ".jsonl.zst"), strings.HasSuffix(base, ".jsonl.gz"):
 		return formatJSONL
 	}
 	return formatParquet
+}
+
+// rowScan gives the rows of a file one by one, as columns of a schema: that of the
+// file, or one with wider types and more columns. Next appends a row, and is
+// io.EOF after the last; Head is what the next one has in a column, in PLAIN
+// encoding.
+type rowScan interface {
+	Next(c *formats.Columns) error
+	Head(column string) ([]byte, error)
+}
+
+// openScan begins to read a data file, whose bytes are known to be the ledger's.
+func openScan(r io.ReaderAt, size int64, name string, s *formats.Schema) (rowScan, error) {
+	switch formatOf(name) {
+	case formatArrow:
+		f, err := arrow.Open(r, size)
+		if err != nil {
+			return nil, err
+		}
+		return f.Scan(s)
+	case formatJSONL:
+		f, err := jsonl.Open(r, size)
+		if err != nil {
+			return nil, err
+		}
+		return f.Scan(s)
+	}
+	f, err := parquet.Open(r, size)
+	if err != nil {
+		return nil, err
+	}
+	return f.Scan(s)
 }
 
 // RowReader reads the rows of a file of any format.

@@ -41,6 +41,22 @@ type source struct {
 	salt     string // changes the bytes, as a changed log would
 	attempts atomic.Int64
 	prefix   string // of attempt names
+	fields   []BucketField
+}
+
+// plan is a fakePlan whose files go to folders below those of their hours.
+func (src *source) plan(f *Fold, spans ...span) *Plan {
+	p := fakePlan(f, spans...)
+	p.Bucket.Fields = src.fields
+	return p
+}
+
+// valuesOf are the values of the fields in all rows of a split.
+func valuesOf(p *Plan, s *Split) (values []string) {
+	for range p.Bucket.Fields {
+		values = append(values, fmt.Sprintf("%d%%2F", s.Ranges[0].Partition/2))
+	}
+	return values
 }
 
 func fakeSchema(extra ...string) *formats.Schema {
@@ -183,12 +199,14 @@ func (src *source) attempt(s sink.Sink, p *Plan, planID string, n int) (*Result,
 	}
 	names := split.StagePlan(planID)
 	content, rows, inputs := src.files(p, split, names)
-	folder := b.Path
+	values := valuesOf(p, split)
+	folder := func(hour int64) string { return below(b.Path(hour), p.Bucket.Fields, values) }
 	if p.Kind == Compact {
 		if content, rows, err = compacted(s, p, split); err != nil {
 			return nil, err
 		}
 		inputs, folder = nil, func(int64) string { return path.Dir(split.Files[0].Path) }
+		values = split.Files[0].Values
 	}
 	r := &Result{V: 1, Plan: planID, Split: n, Attempt: name, Inputs: inputs}
 	hours := make([]int64, 0, len(content))
@@ -200,7 +218,7 @@ func (src *source) attempt(s sink.Sink, p *Plan, planID string, n int) (*Result,
 		file := File{Bytes: int64(len(content[hour])), SHA256: sum(content[hour]), Rows: rows[hour], Path: QuarantinePath(names, n)}
 		file.Digest = sum([]byte(strings.ReplaceAll(string(content[hour]), fmt.Sprintf("profile %d", p.Writer.Profile), "")))
 		if hour >= 0 {
-			file.Hour = &hour
+			file.Hour, file.Values = &hour, values
 			file.Path = FinalPath(folder(hour), names, p.Writer.Format, split)
 		}
 		if len(split.Ranges) > 1 || hour < 0 {

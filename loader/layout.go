@@ -17,6 +17,7 @@ import (
 //	  TOPIC-TTTTTTTT-PPPPP-START-END-PLANPLAN.parquet   a split of one range
 //	  merged-PLANPLAN-SSSSS.parquet                     a split of several
 //	                  … .arrow, .jsonl, .jsonl.zst, .jsonl.gz   in other formats
+//	  FIELD=VALUE/                                      files of one value of a field (folder.go)
 //	  _manifest.json  _SUCCESS
 //	_sawlog/ledger/NNNNNNNNNNNN/commit.json
 //	_sawlog/checkpoints/NNNNNNNNNNNN.json
@@ -66,6 +67,7 @@ const (
 	quarantineSuffix = ".quarantine"
 
 	maxTopicBytes = 100 // of a topic's name in a file's name
+	maxStageName  = 200 // bytes, without the suffix; stores add something while they write
 )
 
 // RecordPath is the file of ledger record n.
@@ -96,9 +98,13 @@ func AttemptDir(planID string, split int, attempt string) string {
 func ResultPath(attemptDir string) string { return path.Join(attemptDir, resultName) }
 
 // StagePath is where an attempt puts the file that is to become final: the
-// final path with its slashes made flat.
+// final path with its slashes made flat, or where that is too long, its sha256.
 func StagePath(attemptDir, final string) string {
-	return path.Join(attemptDir, strings.ReplaceAll(final, "/", "+")+StageSuffix)
+	name := strings.ReplaceAll(final, "/", "+")
+	if len(name) > maxStageName {
+		name = sum([]byte(final))
+	}
+	return path.Join(attemptDir, name+StageSuffix)
 }
 
 // QuarantinePath is the final path of a split's bad records.

@@ -3,7 +3,6 @@ package loader
 import (
 	"fmt"
 	"math"
-	"path"
 	"slices"
 	"strings"
 
@@ -76,9 +75,10 @@ type Visible struct {
 
 // Retirement is what became of a file that is visible no more.
 type Retirement struct {
-	Number int64  `json:"number"` // record that retired it
-	Plan   string `json:"plan"`   // plan of the record that had made it visible
-	Stage  string `json:"stage"`  // where it was staged then
+	Number int64  `json:"number"`        // record that retired it
+	Plan   string `json:"plan"`          // plan of the record that had made it visible
+	Stage  string `json:"stage"`         // where it was staged then
+	Dir    string `json:"dir,omitempty"` // of its bucket, where that is not its own folder
 }
 
 // Hour is the history of one bucket.
@@ -210,7 +210,11 @@ func (f *Fold) cover(in *Input) {
 func (f *Fold) retire(name string, number int64, touched map[int64]bool) {
 	v := f.Files[name]
 	delete(f.Files, name)
-	f.Retired[name] = Retirement{number, v.Plan, v.Stage}
+	gone := Retirement{Number: number, Plan: v.Plan, Stage: v.Stage}
+	if len(v.Values) > 0 {
+		gone.Dir = v.HourDir()
+	}
+	f.Retired[name] = gone
 	if v.Hour == nil {
 		return
 	}
@@ -245,7 +249,7 @@ func (f *Fold) show(rec *Record, file *File, touched map[int64]bool) {
 	h.Rows += file.Rows
 	h.Bytes += file.Bytes
 	h.Late += file.Late
-	if dir := path.Dir(file.Path); !slices.Contains(h.Dirs, dir) {
+	if dir := file.HourDir(); !slices.Contains(h.Dirs, dir) {
 		h.Dirs = append(h.Dirs, dir)
 	}
 }

@@ -27,7 +27,7 @@ type Manifest struct {
 
 // ManifestFile is one file of an hour.
 type ManifestFile struct {
-	Name   string       `json:"name"` // in the folder of the manifest
+	Name   string       `json:"name"` // path from the folder of the manifest
 	Bytes  int64        `json:"bytes"`
 	SHA256 string       `json:"sha256"`
 	Digest string       `json:"digest"`
@@ -181,12 +181,13 @@ func (l *Ledger) manifests(hours map[int64]bool) map[int64]map[string]*Manifest 
 		if v.Hour == nil || !hours[*v.Hour] {
 			continue
 		}
-		m := byHour[*v.Hour][path.Dir(v.Path)]
+		dir := v.HourDir()
+		m := byHour[*v.Hour][dir]
 		m.Rows += v.Rows
 		m.Late += v.Late
 		m.Bytes += v.Bytes
 		m.Files = append(m.Files, ManifestFile{
-			Name: path.Base(v.Path), Bytes: v.Bytes, SHA256: v.SHA256, Digest: v.Digest,
+			Name: strings.TrimPrefix(v.Path, dir+"/"), Bytes: v.Bytes, SHA256: v.SHA256, Digest: v.Digest,
 			Rows: v.Rows, Late: v.Late, Record: v.Number, Plan: v.Plan, Parts: v.Parts,
 		})
 	}

@@ -166,7 +166,7 @@ func (m *model) load(ctx context.Context, l *Ledger, resume, old bool, spans []s
 				spans[i].end += int64(at.Next())
 			}
 		}
-		if p = fakePlan(l.fold, spans...); old {
+		if p = m.src.plan(l.fold, spans...); old {
 			p.Writer.Profile = 1 // of an older binary
 		}
 	}
@@ -233,7 +233,7 @@ func (m *model) supersede(ctx context.Context, l *Ledger, pick int, run string) 
 		spans = append(spans, span{key.Partition, int64(r.Start), int64(r.End)})
 	}
 	slices.SortFunc(spans, func(a, b span) int { return int(a.partition - b.partition) })
-	p := fakePlan(l.fold, spans...)
+	p := m.src.plan(l.fold, spans...)
 	p.Kind, p.Retires = Supersede, retires
 	return m.commit(ctx, l, p, run)
 }
@@ -741,6 +741,9 @@ func TestModel(t *testing.T) {
 				t: t, seed: seed, rnd: rand.New(rand.NewPCG(seed, 11)),
 				src:    &source{prefix: fmt.Sprintf("s%d-", seed)},
 				actors: map[*actor]bool{}, acked: map[int64]string{}, damaged: map[string]bool{}, done: done,
+			}
+			if seed%4 == 2 {
+				m.src.fields = []BucketField{{Name: "p"}}
 			}
 			m.power(vfs.NewMem())
 			t.Cleanup(func() {

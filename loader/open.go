@@ -28,12 +28,12 @@ type Ledger struct {
 	job     string
 
 	fold       *Fold
-	head       *Record         // record fold.Head; nil = none
-	wrote      int64           // last record this Ledger wrote; -1 = none
-	settled    int64           // last record known to be published and marked; -1 = none
-	checkpoint int64           // last checkpoint seen; -1 = none
-	sealed     map[string]bool // staged files read back and found good
-	buckets    map[Bucket]*bucketer
+	head       *Record              // record fold.Head; nil = none
+	wrote      int64                // last record this Ledger wrote; -1 = none
+	settled    int64                // last record known to be published and marked; -1 = none
+	checkpoint int64                // last checkpoint seen; -1 = none
+	sealed     map[string]bool      // staged files read back and found good
+	buckets    map[string]*bucketer // by their rule
 }
 
 // LedgerConfig is what a Ledger needs from outside; every field may be empty.
@@ -106,7 +106,7 @@ func OpenLedger(ctx context.Context, s sink.Sink, dataset, job string, c LedgerC
 	}
 	l := &Ledger{
 		sink: s, c: c, dataset: dataset, job: job,
-		wrote: -1, settled: -1, checkpoint: -1, sealed: map[string]bool{}, buckets: map[Bucket]*bucketer{},
+		wrote: -1, settled: -1, checkpoint: -1, sealed: map[string]bool{}, buckets: map[string]*bucketer{},
 	}
 	head, err := l.findHead()
 	if err != nil {
@@ -141,12 +141,13 @@ func (l *Ledger) checkOwner() error {
 
 // bucketer is that of a plan's rule, made once.
 func (l *Ledger) bucketer(p *Plan) (*bucketer, error) {
-	if b := l.buckets[p.Bucket]; b != nil {
+	rule := fmt.Sprint(p.Bucket)
+	if b := l.buckets[rule]; b != nil {
 		return b, nil
 	}
 	b, err := newBucketer(p.Bucket)
 	if err == nil {
-		l.buckets[p.Bucket] = b
+		l.buckets[rule] = b
 	}
 	return b, err
 }

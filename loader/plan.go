@@ -58,7 +58,7 @@ type PlanInput struct {
 }
 
 // Split is the unit of parallel work: ranges packed in (topic, partition)
-// order. It makes at most one file per bucket.
+// order. It makes at most one file per folder.
 type Split struct {
 	Index  int          `json:"index"`
 	Ranges []SplitRange `json:"ranges"`
@@ -79,6 +79,7 @@ type SplitFile struct {
 	Bytes  int64        `json:"bytes"`
 	Rows   int64        `json:"rows"`
 	Parts  []SplitRange `json:"parts"` // its rows lie in them
+	Values []string     `json:"values,omitempty"`
 }
 
 // SplitRange is one range of a split.
@@ -94,8 +95,10 @@ type Bucket struct {
 	Unit     string `json:"unit"` // hour | day
 	Zone     string `json:"zone"` // cut at this zone's wall clock
 	ZoneHash string `json:"zone_hash"`
-	Path     string `json:"path"`        // strftime letters; dt=%Y-%m-%d/hr=%H
-	Lateness int64  `json:"lateness_ms"` // an hour seals this long after its end
+	Path     string `json:"path"` // strftime letters; dt=%Y-%m-%d/hr=%H
+	// Fields make folders below that of the bucket (folder.go).
+	Fields   []BucketField `json:"fields,omitempty"`
+	Lateness int64         `json:"lateness_ms"` // an hour seals this long after its end
 }
 
 // Writer freezes how files are made.

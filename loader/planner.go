@@ -85,6 +85,9 @@ func (pl *planner) plan(ctx context.Context) (*Plan, error) {
 	if err != nil {
 		return nil, &Error{Code: ExitUsage, Err: err}
 	}
+	if err := pl.keepsFields(ctx, schema, bucket.Fields); err != nil {
+		return nil, err
+	}
 	s := pl.spec
 	p := &Plan{
 		V: 1, Dataset: s.Dataset, Job: s.Name, Kind: pl.ask.Kind, Now: pl.now.UnixMilli(), Base: pl.fold.Head,
@@ -112,6 +115,20 @@ func (pl *planner) plan(ctx context.Context) (*Plan, error) {
 	}
 	p.Splits = cut(pl.sized(p.Inputs), s.TargetBytes, s.Merge)
 	return p, nil
+}
+
+// keepsFields wants fields the schema has, and no others than those the data set's
+// folders were named by so far: its columns have other names than theirs for ever.
+func (pl *planner) keepsFields(ctx context.Context, schema *formats.Schema, fields []BucketField) error {
+	if err := haveFields(schema, &pl.spec.Decode, fields); err != nil {
+		return coded(err, ExitUsage)
+	}
+	last, err := pl.ledger.lastPlan(ctx)
+	if err != nil || last == nil || slices.Equal(last.Bucket.Fields, fields) {
+		return err
+	}
+	e := fail(ExitConflict, "partition_by.fields are %s, the data set was begun with %s", fieldNames(fields), fieldNames(last.Bucket.Fields))
+	return e.hint("load into another root")
 }
 
 // planTopics lists the topics. One that was compacted when the plan before was
@@ -395,6 +412,9 @@ func revise(p *Plan, planID string, results []*Result, writers []formats.WireSch
 	schema, err := report.Extend(p.Schema, p.Decode)
 	if err != nil {
 		return nil, &Error{Code: ExitConflict, Msg: "schema", Err: err}
+	}
+	if err := haveFields(schema, &p.Decode, p.Bucket.Fields); err != nil {
+		return nil, coded(err, ExitConflict)
 	}
 	was, err := Canonical(p.Schema)
 	if err != nil {

@@ -292,7 +292,10 @@ func checkContent(p *Plan, stagePlan string, s *Split, b *bucketer, r *Result) e
 		}
 		want := QuarantinePath(stagePlan, s.Index)
 		if file.Hour != nil {
-			want = FinalPath(b.Path(*file.Hour), stagePlan, p.Writer.extension(), s)
+			var err error
+			if want, err = p.placeOf(b, stagePlan, s, file); err != nil {
+				return err
+			}
 			rows += file.Rows
 		} else {
 			badRows += file.Rows

@@ -226,9 +226,16 @@ func (l *looker) scan(ctx context.Context, v *Preview) error {
 		return err
 	}
 	columns := formats.NewColumns(schema)
+	folders, err := newFolders(l.plan.Bucket, schema)
+	if err != nil {
+		return err
+	}
 	v.Rows, v.Exact, v.RowsAre, v.HoursAre = 0, true, exact, exact
 	return l.each(ctx, func(m *formats.Message) error {
 		at, err := decoder.Append(columns, m)
+		if err == nil {
+			_, err = folders.values(0, columns)
+		}
 		columns.Reset()
 		var bad *formats.BadRecord
 		switch {

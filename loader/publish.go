@@ -1,6 +1,7 @@
 package loader
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -195,11 +196,12 @@ func (l *Ledger) retire(rec *Record) error {
 	if len(rec.Retires) == 0 {
 		return nil
 	}
-	folders := map[string]bool{}
+	folders, marked := map[string]bool{}, map[string]bool{}
 	for _, name := range rec.Retires {
 		folders[path.Dir(name)] = true
+		marked[cmp.Or(l.fold.Retired[name].Dir, path.Dir(name))] = true
 	}
-	if err := l.unmark(slices.Sorted(maps.Keys(folders))); err != nil {
+	if err := l.unmark(slices.Sorted(maps.Keys(marked))); err != nil {
 		return err
 	}
 	if err := l.dropRetiredStages(rec); err != nil {

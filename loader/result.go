@@ -60,4 +60,6 @@ type File struct {
 	Late   int64  `json:"late"` // rows that came after the hour was sealed
 	// Parts are the ranges of a merged file; empty for a split of one range.
 	Parts []SplitRange `json:"parts,omitempty"`
+	// Values are those of the bucket rule's fields, as its folder has them.
+	Values []string `json:"values,omitempty"`
 }

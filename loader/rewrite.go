@@ -18,8 +18,8 @@ import (
 type RewriteAsk struct {
 	From, To int64 // bucket keys of the hours [From, To); To 0 = no end
 	// Spec is the job's: its columns, declared or those of its decode.schema or
-	// registry, where they are wider than those of the data set, its codec and its
-	// target size. Nil = as the last load.
+	// registry, where they are wider than those of the data set, its format, codec
+	// and target size. Nil = as the last load.
 	Spec        *Spec
 	TargetBytes int64 // files of less than half of it are merged; 0 = the spec's, or 256 MiB
 }
@@ -41,10 +41,6 @@ func (d *Driver) PlanRewrite(ctx context.Context, ask RewriteAsk) (*Plan, error)
 	if last == nil || f.Schema == nil {
 		return nil, fail(ExitNotFound, "%s holds no loaded file to write anew", d.Sink.Root())
 	}
-	if last.Writer.Format != formatParquet {
-		e := fail(ExitUsage, "data set %s has %s files: only parquet files are written anew", f.Dataset, last.Writer.Format)
-		return nil, e.hint("load fewer, larger files: a wider schedule, or target_file_size and merge_partitions: always")
-	}
 	p := &Plan{
 		V: 1, Dataset: f.Dataset, Job: f.Job, Kind: Compact, Now: d.Now().UnixMilli(), Base: f.Head,
 		Cluster: last.Cluster, Isolation: last.Isolation, Schema: f.Schema, Decode: last.Decode, Bucket: last.Bucket, Writer: last.Writer,
@@ -56,6 +52,12 @@ func (d *Driver) PlanRewrite(ctx context.Context, ask RewriteAsk) (*Plan, error)
 	if wider && (ask.From != 0 || ask.To != 0) {
 		e := fail(ExitUsage, "columns get wider types: that rewrites the files of all hours, not of a window")
 		return nil, e.hint("leave out the window")
+	}
+	if err := f.tellsText(p.Schema); err != nil {
+		return nil, err
+	}
+	if err := haveFields(p.Schema, &p.Decode, p.Bucket.Fields); err != nil {
+		return nil, coded(err, ExitConflict)
 	}
 	p.Writer.Profile, p.Writer.PageBytes = parquet.Profile, pageLimit(p.Schema)
 	if ask.TargetBytes == 0 && ask.Spec != nil {
@@ -74,7 +76,7 @@ func (d *Driver) PlanRewrite(ctx context.Context, ask RewriteAsk) (*Plan, error)
 	return p, p.ordered()
 }
 
-// widenBy takes the columns, and the codec, of a job.
+// widenBy takes the columns, the format and the codec of a job.
 func (p *Plan) widenBy(ctx context.Context, spec *Spec) (wider bool, err error) {
 	if spec == nil {
 		return false, nil
@@ -86,7 +88,7 @@ func (p *Plan) widenBy(ctx context.Context, spec *Spec) (wider bool, err error) 
 	if r.Dataset != p.Dataset || r.Name != p.Job {
 		return false, fail(ExitConflict, "the data set is %q of job %q, the job given makes %q of %q", p.Dataset, p.Job, r.Dataset, r.Name)
 	}
-	p.Writer.Codec, p.Writer.Level = r.Codec, r.Level
+	p.Writer.Format, p.Writer.Codec, p.Writer.Level = r.Format, r.Codec, r.Level
 	if err := askRegistry(ctx, r); err != nil {
 		return false, err
 	}
@@ -107,6 +109,19 @@ func (p *Plan) widenBy(ctx context.Context, spec *Spec) (wider bool, err error) 
 		p.Schema = schema
 	}
 	return wider, err
+}
+
+// tellsText refuses to make strings of JSON that stands in lines of JSON: there a
+// string of JSON looks as a string does.
+func (f *Fold) tellsText(wide *formats.Schema) error {
+	lines := slices.ContainsFunc(f.All(), func(v *Visible) bool { return v.formatOf() == formatJSONL })
+	for i, have := range f.Schema.Fields {
+		if lines && !formats.Tells(have.Type, wide.Fields[i].Type) {
+			e := fail(ExitConflict, "column %s is %s, and files of lines do not tell whether a text is JSON: it can't become %s", have.Name, have.Type, wide.Fields[i].Type)
+			return e.hint("leave it as it is, or load into another root")
+		}
+	}
+	return nil
 }
 
 // lastPlan is the plan of the last record that brought rows from the log.
@@ -133,7 +148,7 @@ func (f *Fold) rewrites(from, to, target int64, all bool) []Split {
 		if v.Hour == nil || *v.Hour < from || to != 0 && *v.Hour >= to || !all && v.Bytes >= target/2 {
 			continue
 		}
-		file := SplitFile{Path: v.Path, SHA256: v.SHA256, Bytes: v.Bytes, Rows: v.Rows, Parts: joined(f.extent(v))}
+		file := SplitFile{Path: v.Path, SHA256: v.SHA256, Bytes: v.Bytes, Rows: v.Rows, Parts: joined(f.extent(v)), Values: v.Values}
 		if len(file.Parts) == 0 {
 			continue
 		}

@@ -181,33 +181,32 @@ func TestRewriteDamaged(t *testing.T) {
 	}
 }
 
+// widen declares the columns the data set has, one of them with another type.
+func (r *rig) widen(name, typ string) {
+	r.t.Helper()
+	r.spec.Schema = &formats.Schema{}
+	for _, f := range r.ledger().Fold().Schema.Fields {
+		if f.Metadata() {
+			continue
+		}
+		if f.Name == name {
+			var err error
+			if f.Type, err = formats.ParseType(typ); err != nil {
+				r.t.Fatal(err)
+			}
+		}
+		r.spec.Schema.Fields = append(r.spec.Schema.Fields, f)
+	}
+}
+
 // TestRewriteWider gives a column a wider type: all files get it, with the same
 // rows, and loads go on with it; a plan made before is a conflict.
 func TestRewriteWider(t *testing.T) {
 	r := small(t)
-	declare := func(typ string) {
-		t.Helper()
-		r.spec.Schema = nil
-		for _, f := range r.ledger().Fold().Schema.Fields {
-			if f.Metadata() {
-				continue
-			}
-			if r.spec.Schema == nil {
-				r.spec.Schema = &formats.Schema{}
-			}
-			if f.Name == "n" {
-				var err error
-				if f.Type, err = formats.ParseType(typ); err != nil {
-					t.Fatal(err)
-				}
-			}
-			r.spec.Schema.Fields = append(r.spec.Schema.Fields, f)
-		}
-	}
 	r.src.log("views", 0).put(t, 10, record.None, lines(view(11, 0, "/old"))...)
 	old, _ := r.plan(PlanAsk{})
 	before := r.content("path", "_partition", "_offset")
-	declare("double")
+	r.widen("n", "double")
 	spec := r.spec
 	_, _, err := r.d.Plan(t.Context(), &spec, PlanAsk{})
 	exits(t, err, ExitConflict, "column n is int64")
@@ -227,7 +226,7 @@ func TestRewriteWider(t *testing.T) {
 		t.Errorf("outcome %+v", out)
 	}
 	r.sound()
-	declare("int64")
+	r.widen("n", "int64")
 	spec = r.spec
 	_, err = r.d.PlanRewrite(t.Context(), RewriteAsk{Spec: &spec})
 	exits(t, err, ExitConflict, "no wider type")
@@ -317,4 +316,86 @@ func TestLoadAgainNow(t *testing.T) {
 	r.src.topics[0].id = offsets.TopicID{9}
 	_, _, err = r.d.Plan(t.Context(), &r.spec, PlanAsk{Kind: Supersede, Again: &Again{Of: []string{"run-2"}}})
 	exits(t, err, ExitMismatch, "no more")
+}
+
+// TestRewriteFormats merges files of every format, and those of one into another:
+// the rows stay, and a lost file comes back from the retired ones. The order of
+// rows that lie between each other is kept, and columns get wider types.
+func TestRewriteFormats(t *testing.T) {
+	for _, tt := range []struct{ format, codec, to, toCodec string }{
+		{"arrow", "zstd", "", ""}, {"arrow", "none", "jsonl", "gzip"}, {"jsonl", "gzip", "", ""}, {"jsonl", "zstd", "parquet", "snappy"}, {"parquet", "zstd", "arrow", "lz4"},
+	} {
+		t.Run(tt.format+" to "+tt.to, func(t *testing.T) {
+			r := newRig(t, 2)
+			r.spec.Format, r.spec.Codec = tt.format, tt.codec
+			for run := range 3 {
+				for p := range 2 {
+					r.src.log("views", int32(p)).put(t, 10, record.None,
+						lines(view(9, run*10+p, fmt.Sprintf("/%d-%d", run, p)), "bad", view(10, run*10+p, "/x"), fmt.Sprintf(`{"ts":"2026-11-29T09:00:00Z","tags":["a",null],"n":%d}`, -run))...)
+				}
+				r.load(PlanAsk{})
+			}
+			columns := []string{"path", "_partition", "_offset", "tags", "n"}
+			before := r.content(columns...)
+			ask := RewriteAsk{Spec: &r.spec}
+			if tt.to != "" {
+				r.spec.Format, r.spec.Codec = tt.to, tt.toCodec
+			}
+			if out := r.rewrite(ask); out.Files != 2 || out.Rows != 18 {
+				t.Errorf("%+v", out)
+			}
+			if after := r.content(columns...); !slices.Equal(after, before) {
+				t.Errorf("rows\n%s\nwere\n%s", strings.Join(after, "\n"), strings.Join(before, "\n"))
+			}
+			var order []string
+			for _, row := range r.rows("_partition", "_offset") {
+				order = append(order, strings.Join(row[1:], "/"))
+			}
+			if want := "0/0 0/3 0/4 0/7 0/8 0/11 1/0 1/3 1/4 1/7 1/8 1/11 0/2 0/6 0/10 1/2 1/6 1/10"; strings.Join(order, " ") != want {
+				t.Errorf("order %v, want %s", order, want)
+			}
+			r.sound()
+			writer := &Writer{Format: r.spec.Format, Codec: r.spec.Codec}
+			files := r.ledger().Fold().VisibleOf(3)
+			if len(files) != 2 || !strings.HasSuffix(files[0].Path, "."+writer.extension()) {
+				t.Fatalf("files %+v", files)
+			}
+			if err := os.Remove(filepath.Join(r.root, files[0].Path)); err != nil {
+				t.Fatal(err)
+			}
+			if report, err := r.d.Rerun(t.Context(), "3"); err != nil || report.Restored != 1 || report.Identical != 1 {
+				t.Errorf("rerun %+v, %v", report, err)
+			}
+			r.sound()
+			r.widen("n", "decimal(20,1)")
+			if out := r.rewrite(RewriteAsk{Spec: &r.spec}); out.Files != 2 || out.Rows != 18 {
+				t.Errorf("wider: %+v", out)
+			}
+			if after := r.content("path", "_partition", "_offset", "tags", "n"); !slices.Equal(after, tenths(before)) {
+				t.Errorf("wider rows\n%s\nwere\n%s", strings.Join(after, "\n"), strings.Join(before, "\n"))
+			}
+			r.sound()
+		})
+	}
+}
+
+// tenths are rows whose last column gets a digit after the point.
+func tenths(rows []string) []string {
+	out := make([]string, len(rows))
+	for i, row := range rows {
+		out[i] = row + ".0"
+	}
+	slices.Sort(out)
+	return out
+}
+
+// TestRewriteJSONText refuses to make strings of the JSON in files of lines.
+func TestRewriteJSONText(t *testing.T) {
+	r := newRig(t, 1)
+	r.spec.Format = "jsonl"
+	r.src.log("views", 0).put(t, 10, record.None, lines(`{"ts":"2026-11-29T09:00:00Z","x":1}`, `{"ts":"2026-11-29T09:00:00Z","x":"1"}`)...)
+	r.load(PlanAsk{})
+	r.widen("x", "string")
+	_, err := r.d.PlanRewrite(t.Context(), RewriteAsk{Spec: &r.spec})
+	exits(t, err, ExitConflict, "column x is json")
 }

@@ -28,9 +28,10 @@ type Spec struct {
 	Decode formats.Options
 	Schema *formats.Schema // declared columns; nil = inferred and frozen
 
-	Unit     string // hour (default) | day
-	Zone     string // IANA name; default UTC
-	Path     string // strftime letters; default dt=%Y-%m-%d/hr=%H, for days dt=%Y-%m-%d
+	Unit     string   // hour (default) | day
+	Zone     string   // IANA name; default UTC
+	Path     string   // strftime letters; default dt=%Y-%m-%d/hr=%H, for days dt=%Y-%m-%d
+	Fields   []string // columns, or key paths of records, whose values make folders below
 	Lateness time.Duration
 
 	Root        string // URI of the data set
@@ -94,7 +95,7 @@ func (s *Spec) resolved() *Spec {
 	if r.TargetBytes == 0 {
 		r.TargetBytes = defaultTarget
 	}
-	r.Decode.Reserved = pathKeys(r.Path)
+	r.Decode.Reserved = append(pathKeys(r.Path), r.Fields...)
 	return &r
 }
 
@@ -143,15 +144,18 @@ func (s *Spec) Validate() error {
 	check(r.Retries >= 0, "retries %d: want 0 or more", r.Retries)
 	check(r.Timeout >= 0, "timeout %v: want 0 or more", r.Timeout)
 	check(r.Hold >= 0, "retention_hold %v: want 0 or more", r.Hold)
-	if _, err := newBucket(r); err != nil {
+	bucket, err := newBucket(r)
+	if err != nil {
 		wrong = append(wrong, err)
 	}
 	if err := r.Decode.Validate(); err != nil {
 		wrong = append(wrong, fmt.Errorf("decode: %w", err))
 	} else if r.Decode.Unresolved() {
 		// The planner asks the registry first.
-	} else if _, err := r.Decode.Base(r.Schema); err != nil {
+	} else if base, err := r.Decode.Base(r.Schema); err != nil {
 		wrong = append(wrong, fmt.Errorf("schema: %w", err))
+	} else if err := haveFields(base, &r.Decode, bucket.Fields); err != nil {
+		wrong = append(wrong, err)
 	}
 	if len(wrong) == 0 {
 		return nil

@@ -18,8 +18,8 @@ import (
 )
 
 // A task carries out one attempt of one split: it reads the split's ranges,
-// decodes the records into the columns of their buckets, makes one file per
-// bucket on local disk, stages the files in the attempt's folder and writes
+// decodes the records into the columns of their folders, makes one file per
+// folder on local disk, stages the files in the attempt's folder and writes
 // result.json there last.
 //
 // One goroutine does all of it (another reads ahead), so the bytes of a file
@@ -34,7 +34,7 @@ type task struct {
 	carried bool   // the split was carried over from an earlier revision
 	names   string // id of the plan that files are named by
 	dir     string // attempt folder
-	buckets *bucketer
+	buckets *folders
 
 	decoder formats.Decoder
 	infer   *formats.Inference
@@ -102,7 +102,7 @@ func newTask(c taskConfig) (*task, error) {
 	}
 	t.fetch, t.pace = fetchBytes(c.fetch, c.memory), consumer.NewPace(c.rate)
 	var err error
-	if t.buckets, err = newBucketer(c.plan.Bucket); err != nil {
+	if t.buckets, err = newFolders(c.plan.Bucket, t.schema); err != nil {
 		return nil, err
 	}
 	t.bad.t = t

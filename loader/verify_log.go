@@ -307,9 +307,9 @@ func (v *logCheck) finish() {
 // compare holds what a split of record n comes to now against its files.
 func (v *logCheck) compare(ctx context.Context, n int64, planID string, r *splitReader) error {
 	p, s := r.plan, r.split
-	made := map[string]int64{} // path → bucket
-	for key := range r.hours {
-		made[FinalPath(r.buckets.Path(key), s.StagePlan(planID), p.Writer.extension(), s)] = key
+	made := map[string]int64{} // path → folder
+	for folder := range r.files {
+		made[FinalPath(r.buckets.Folder(folder), s.StagePlan(planID), p.Writer.extension(), s)] = folder
 	}
 	for _, file := range v.bySplit[splitKey{n, s.Index}] {
 		if file.Hour == nil {
@@ -340,7 +340,7 @@ func (v *logCheck) badRecords(r *splitReader, file *Visible) {
 
 // file compares one visible file.
 func (v *logCheck) file(ctx context.Context, r *splitReader, file *Visible) error {
-	got := r.hours[*file.Hour]
+	got := r.files[r.buckets.Find(*file.Hour, file.Values)]
 	if got == nil {
 		got = &logFile{}
 	}
@@ -378,8 +378,8 @@ func (v *logCheck) file(ctx context.Context, r *splitReader, file *Visible) erro
 }
 
 // absent deals with a file the log makes and the record has not, or no more.
-func (v *logCheck) absent(name string, key int64, r *splitReader) {
-	rows := r.hours[key].rows
+func (v *logCheck) absent(name string, folder int64, r *splitReader) {
+	rows, key := r.files[folder].rows, r.buckets.At(folder).bucket
 	gone, retired := v.ledger.fold.Retired[name]
 	switch {
 	case !retired:

@@ -22,20 +22,20 @@ type splitReader struct {
 	decoder formats.Decoder
 	schema  *formats.Schema
 	row     *formats.Columns // room for one row
-	buckets *bucketer
+	buckets *folders
 	task    task  // makes messages of records
 	room    int64 // bytes that digests may still take
 	passed  int64 // offsets
 
-	inputs      []Input // one per range
-	hours       map[int64]*logFile
+	inputs      []Input            // one per range
+	files       map[int64]*logFile // by the number of their folder
 	quarantined int64
 	complete    bool // all that was loaded could be read
 	compact     bool // of a topic that compaction may have gone over since
 	shrunk      bool // and has
 }
 
-// logFile is what the log makes of one bucket of a split.
+// logFile is what the log makes of one folder of a split.
 type logFile struct {
 	rows   int64
 	digest *formats.Digest // nil where there was no room for one
@@ -46,14 +46,14 @@ func digestBytes(s *formats.Schema) int64 { return 20<<10 + int64(len(s.Leaves()
 
 func newSplitReader(v *logCheck, p *Plan, s *Split) (*splitReader, error) {
 	r := &splitReader{
-		check: v, plan: p, split: s, schema: p.Schema, room: digestRoom, hours: map[int64]*logFile{}, complete: true,
+		check: v, plan: p, split: s, schema: p.Schema, room: digestRoom, files: map[int64]*logFile{}, complete: true,
 		task: task{taskConfig: taskConfig{plan: p}},
 	}
 	if s.Schema != nil {
 		r.schema = s.Schema
 	}
 	var err error
-	if r.buckets, err = newBucketer(p.Bucket); err != nil {
+	if r.buckets, err = newFolders(p.Bucket, r.schema); err != nil {
 		return nil, err
 	}
 	return r, r.restart()
@@ -151,10 +151,16 @@ func (r *splitReader) each(ctx context.Context, rng *SplitRange, fn func(m *form
 // take decodes one record and counts it.
 func (r *splitReader) take(m *formats.Message, in *Input) error {
 	at, err := r.decoder.Append(r.row, m)
+	var folder int64
+	if err == nil {
+		if folder, err = r.buckets.Number(at, r.row); err != nil {
+			r.row.Reset()
+		}
+	}
 	var bad *formats.BadRecord
 	switch {
 	case err == nil:
-		r.add(r.buckets.Key(at))
+		r.add(folder)
 	case errors.Is(err, formats.ErrSkip):
 		in.Skipped++
 	case errors.As(err, &bad):
@@ -169,15 +175,15 @@ func (r *splitReader) take(m *formats.Message, in *Input) error {
 }
 
 // add counts the row that was decoded.
-func (r *splitReader) add(key int64) {
-	f := r.hours[key]
+func (r *splitReader) add(folder int64) {
+	f := r.files[folder]
 	if f == nil {
 		f = &logFile{}
 		if need := digestBytes(r.schema); need <= r.room {
 			r.room -= need
 			f.digest = formats.NewDigest(r.schema)
 		}
-		r.hours[key] = f
+		r.files[folder] = f
 	}
 	f.rows++
 	if f.digest != nil {
@@ -194,7 +200,7 @@ func (r *splitReader) tell(phase string) {
 	for _, rng := range r.split.Ranges {
 		total += rng.Len()
 	}
-	r.check.tell(TaskProgress{Split: r.split.Index, Phase: phase, Offsets: min(r.passed, total), Total: total, Rows: r.passed, Files: len(r.hours)})
+	r.check.tell(TaskProgress{Split: r.split.Index, Phase: phase, Offsets: min(r.passed, total), Total: total, Rows: r.passed, Files: len(r.files)})
 }
 
 // where names the first offset at which a file and the log part, as far as the
@@ -212,8 +218,12 @@ func (v *logCheck) where(ctx context.Context, r *splitReader, file *Visible) (st
 		rng := &r.split.Ranges[i]
 		_, err := r.each(ctx, rng, func(m *formats.Message) error {
 			at, err := r.decoder.Append(r.row, m)
+			var folder int64
+			if err == nil {
+				folder, err = r.buckets.Number(at, r.row)
+			}
 			r.row.Reset()
-			if err != nil || r.buckets.Key(at) != *file.Hour {
+			if err != nil || folder != r.buckets.Find(*file.Hour, file.Values) {
 				return nil // told of before
 			}
 			here := place{m.Partition, m.Offset}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"path"
 	"strconv"
 	"strings"
 	"time"
@@ -364,7 +363,7 @@ func (a *app) outManifest() *cobra.Command {
 			if len(picked) == 0 {
 				return output.Errorf(output.NotFound, "hour %s holds no file", hour)
 			}
-			manifest, err := ledger.ReadManifest(path.Dir(picked[0].Path))
+			manifest, err := ledger.ReadManifest(picked[0].HourDir())
 			if err != nil {
 				return err
 			}
