@@ -81,7 +81,7 @@ func (a *app) againOnServer(ctx context.Context, run string, f againFlags) error
 		return err
 	}
 	if f.dryRun {
-		return a.printPlans([]planFile{{planFileKind, done.Preview.Plan, done.Root, nil, done.Preview, done.Plan}})
+		return a.printPlans([]planFile{{Sawlog: planFileKind, ID: done.Preview.Plan, Root: done.Root, Preview: done.Preview, Plan: done.Plan}})
 	}
 	return a.waitRuns(ctx, []*jobs.Run{done.Run})
 }

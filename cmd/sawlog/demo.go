@@ -378,7 +378,7 @@ func (d *demoRun) load(ctx context.Context) error {
 }
 
 func (d *demoRun) states(ctx context.Context) ([]demoHour, error) {
-	_, ledger, err := d.app.openDataset(ctx, datasetRef{d.root()}, "")
+	_, ledger, err := d.app.openDataset(ctx, datasetRef{root: d.root()}, "")
 	if err != nil {
 		return nil, err
 	}

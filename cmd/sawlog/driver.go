@@ -128,12 +128,27 @@ func whoami() string {
 	return name
 }
 
-// target is one data set of a job.
+// target is one data set of a job, or of a plan whose job is not known.
 type target struct {
-	spec   *loader.Spec
+	spec   *loader.Spec // nil = not known
+	root   string
 	access sink.Access
 	source consumer.Config
 	run    *jobs.RunRule // nil = tasks run on this machine
+}
+
+// openTarget makes the driver of a target, with the engine of its job. The caller
+// closes it.
+func (a *app) openTarget(ctx context.Context, t target) (*loader.Driver, func(), error) {
+	d, closeDriver, err := openDriver(ctx, t.root, t.access, t.source, a.logger())
+	if err != nil || t.run == nil {
+		return d, closeDriver, err
+	}
+	if err := useEngine(ctx, d, t.run); err != nil {
+		closeDriver()
+		return nil, nil, err
+	}
+	return d, closeDriver, nil
 }
 
 // isFile tells a job file from the name of a job.
@@ -182,10 +197,55 @@ func (a *app) targets(ctx context.Context, job *jobs.Spec) ([]target, error) {
 		if err != nil {
 			return nil, err
 		}
-		list = append(list, target{spec, a.reach(job.Output.Access), source, &job.Run})
+		list = append(list, target{spec, spec.Root, a.reach(job.Output.Access), source, &job.Run})
 	}
 	if len(list) == 0 {
 		return nil, output.Errorf(output.NotFound, "job %s: no topic matches %q", job.Name, job.Source.Pattern)
+	}
+	return list, nil
+}
+
+// targetOf is what a job file says of one data set. No broker is asked, so that
+// of a pattern any topic is believed to match.
+func (a *app) targetOf(path, dataset string) (target, error) {
+	job, err := readJob(path)
+	if err != nil {
+		return target{}, err
+	}
+	for _, set := range job.Sets([]string{strings.TrimPrefix(dataset, job.Name+".")}) {
+		if set.Dataset == dataset {
+			spec, err := job.Load(set.Topic, time.Now())
+			if err != nil {
+				return target{}, err
+			}
+			return target{spec, spec.Root, a.reach(job.Output.Access), sourceOf(job.Source, a.brokers, a.timeout), &job.Run}, nil
+		}
+	}
+	return target{}, output.Errorf(output.Conflict, "job %s of %s makes no data set %s", job.Name, path, dataset)
+}
+
+// holders are the data sets one of which holds a run: that of --root, reached as
+// the job file says if there is one, else those of the job.
+func (a *app) holders(ctx context.Context, ref datasetRef, path string) ([]target, error) {
+	list := []target{{root: ref.root, access: a.reach(sink.Access{}), source: a.source()}}
+	if path != "" {
+		job, err := readJob(path)
+		if err != nil {
+			return nil, err
+		}
+		if list, err = a.targets(ctx, job); err != nil {
+			return nil, err
+		}
+		if ref.root != "" {
+			list = list[:1]
+			list[0].root = ref.root
+		}
+	}
+	for i := range list {
+		var err error
+		if list[i].access, err = ref.store.over(list[i].access); err != nil {
+			return nil, err
+		}
 	}
 	return list, nil
 }

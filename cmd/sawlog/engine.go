@@ -28,6 +28,9 @@ func useEngine(ctx context.Context, d *loader.Driver, run *jobs.RunRule) error {
 			return err
 		}
 	}
+	if err := run.CheckRoot(d.Sink.Root(), d.Access); err != nil {
+		return &output.Error{Code: output.Usage, Err: err}
+	}
 	d.Spread = true
 	if run.Engine == jobs.EngineHadoop {
 		negotiate, err := hdfs.Negotiate(d.Sink.Root(), d.Access)

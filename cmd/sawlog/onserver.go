@@ -82,7 +82,8 @@ func (a *app) planOnServer(ctx context.Context, job string, f planFlags) error {
 			if err != nil {
 				return err
 			}
-			files = append(files, planFile{planFileKind, p.Preview.Plan, d.Root, nil, p.Preview, p.Plan})
+			hdfs := sink.Access{Namenodes: d.Namenodes}
+			files = append(files, planFile{Sawlog: planFileKind, ID: p.Preview.Plan, Root: d.Root, HDFS: hdfs, Preview: p.Preview, Plan: p.Plan})
 		}
 		return a.printPlans(files)
 	})

@@ -9,7 +9,6 @@ import (
 	"sawlog/cmd/sawlog/output"
 	"sawlog/jobs"
 	"sawlog/loader"
-	"sawlog/loader/sink"
 )
 
 // rewritePreview is what `out rewrite --dry-run` says.
@@ -47,12 +46,25 @@ process.`,
 					return output.Errorf(output.Usage, "--target-size %q: want a size such as 256MiB", size)
 				}
 			}
+			if job != "" {
+				of, err := readJob(job)
+				if err != nil {
+					return err
+				}
+				if ref.store.Access, err = ref.store.over(of.Output.Access); err != nil {
+					return err
+				}
+			}
 			store, ledger, err := a.openDataset(cmd.Context(), ref, nameOf(args))
 			if err != nil {
 				return err
 			}
-			if ask.Spec, err = specOf(job, ledger.Fold().Dataset); err != nil {
-				return err
+			if job != "" {
+				t, err := a.targetOf(job, ledger.Fold().Dataset)
+				if err != nil {
+					return err
+				}
+				ask.Spec = t.spec
 			}
 			d := &loader.Driver{Sink: store, Logger: a.logger(), Now: time.Now, By: whoami()}
 			return a.rewrite(cmd.Context(), d, ask, dryRun)
@@ -60,27 +72,10 @@ process.`,
 	}
 	ref.add(c)
 	c.Flags().StringVar(&window, "window", "", "the hours `START..END` only")
-	c.Flags().StringVar(&job, "job", "", "take schema, codec and target size of this job `FILE`")
+	c.Flags().StringVar(&job, "job", "", "take schema, format, codec, target size and HDFS settings of this job `FILE`")
 	c.Flags().StringVar(&size, "target-size", "", "merge files of less than half this `SIZE` (default 256MiB)")
 	c.Flags().BoolVar(&dryRun, "dry-run", false, "only say which files would be written anew")
 	return c
-}
-
-// specOf is what a job file says of a data set; nil without a file.
-func specOf(path, dataset string) (*loader.Spec, error) {
-	if path == "" {
-		return nil, nil
-	}
-	job, err := readJob(path)
-	if err != nil {
-		return nil, err
-	}
-	for _, set := range job.Sets(job.Source.Topics) {
-		if set.Dataset == dataset {
-			return job.Load(set.Topic, time.Now())
-		}
-	}
-	return nil, output.Errorf(output.Conflict, "job %s of %s makes no data set %s", job.Name, path, dataset)
 }
 
 func (a *app) rewrite(ctx context.Context, d *loader.Driver, ask loader.RewriteAsk, dryRun bool) error {
@@ -127,7 +122,7 @@ func (a *app) printRewrite(plan *loader.Plan) error {
 
 func (a *app) outAmend() *cobra.Command {
 	ref := datasetRef{}
-	var why string
+	var why, job string
 	var dryRun bool
 	c := &cobra.Command{
 		Use: "amend RUN", Short: "Make a run's files again with this version's writer", Args: cobra.ExactArgs(1),
@@ -138,10 +133,17 @@ before a version that no longer knows the old profile. RUN is a run id, a plan
 id or a ledger number.`,
 		Example: "  sawlog out amend 12 --root file:///warehouse/pageviews",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if ref.root == "" {
-				return output.Errorf(output.Usage, "--root is needed: amend works on a data set without a server")
+			if ref.root == "" && job == "" {
+				return output.Errorf(output.Usage, "--root or --job is needed: amend works on a data set without a server")
 			}
-			d, closeDriver, err := openDriver(cmd.Context(), ref.root, a.reach(sink.Access{}), a.source(), a.logger())
+			list, err := a.holders(cmd.Context(), ref, job)
+			if err != nil {
+				return err
+			}
+			if len(list) != 1 {
+				return output.Errorf(output.Usage, "--root is needed: job %s has several data sets", job)
+			}
+			d, closeDriver, err := a.openTarget(cmd.Context(), list[0])
 			if err != nil {
 				return err
 			}
@@ -174,6 +176,7 @@ id or a ledger number.`,
 		},
 	}
 	ref.add(c)
+	c.Flags().StringVar(&job, "job", "", "engine, brokers and HDFS settings of this job `FILE`")
 	c.Flags().StringVar(&why, "why", "", "a `REASON` for the ledger")
 	c.Flags().BoolVar(&dryRun, "dry-run", false, "only list the run's files")
 	return c

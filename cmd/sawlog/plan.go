@@ -12,7 +12,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"sawlog/cmd/sawlog/output"
+	"sawlog/jobs"
 	"sawlog/loader"
+	"sawlog/loader/sink"
 	"sawlog/offsets"
 )
 
@@ -36,6 +38,8 @@ type planFile struct {
 	ID      string          `json:"id"`
 	Root    string          `json:"root"`
 	Brokers []string        `json:"brokers"`
+	HDFS    sink.Access     `json:"hdfs,omitzero"`    // how a root there is reached
+	Engine  string          `json:"engine,omitempty"` // of the job, where that is not local
 	Preview *loader.Preview `json:"preview"`
 	Plan    *loader.Plan    `json:"plan"`
 }
@@ -138,7 +142,7 @@ func (a *app) planTarget(ctx context.Context, t target, f planFlags, ask loader.
 	if err != nil {
 		return nil, err
 	}
-	d, closeDriver, err := openDriver(ctx, t.spec.Root, t.access, t.source, a.logger())
+	d, closeDriver, err := openDriver(ctx, t.root, t.access, t.source, a.logger())
 	if err != nil {
 		return nil, err
 	}
@@ -147,7 +151,11 @@ func (a *app) planTarget(ctx context.Context, t target, f planFlags, ask loader.
 	if err != nil {
 		return nil, err
 	}
-	return &planFile{planFileKind, preview.Plan, t.spec.Root, t.source.Brokers, preview, plan}, nil
+	file := &planFile{Sawlog: planFileKind, ID: preview.Plan, Root: t.root, Brokers: t.source.Brokers, HDFS: t.access, Preview: preview, Plan: plan}
+	if file.HDFS.Patience = 0; t.run != nil && t.run.Engine != jobs.EngineLocal {
+		file.Engine = t.run.Engine
+	}
+	return file, nil
 }
 
 // readPlanFile reads what `plan -o json` printed.

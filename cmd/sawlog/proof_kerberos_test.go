@@ -39,6 +39,16 @@ func TestProofKerberos(t *testing.T) {
 	if o := n.outcome(output.OK, "run", far); o.Rows != local.Rows || o.Status != loader.StatusCommitted {
 		t.Errorf("%s, %d rows, want %d", o.Status, o.Rows, local.Rows)
 	}
+	// What has no job of its own is reached as a job file says, or flags do.
+	n.run("rerun", "0", "--job", far)
+	n.run("replay", "views", "--range", "views/0=0..100", "--to", c.URI("/warehouse/again"), "--time", "at", "--job", far)
+	login := []string{"--hdfs-keytab", c.Keytab(), "--hdfs-principal", mini.Principal}
+	n.run(append([]string{"verify", "--root", root}, login...)...)
+	n.run(append([]string{"rerun", "0", "--root", c.URI("/warehouse/again")}, login...)...)
+	plan := n.write("plan.json", string(n.run("plan", job("planned", c.URI("/warehouse/planned"), by(c.Keytab())), "-o", "json")))
+	if o := n.outcome(output.OK, "run", "--plan", plan); o.Rows != local.Rows || o.Status != loader.StatusCommitted {
+		t.Errorf("a plan: %s, %d rows, want %d", o.Status, o.Rows, local.Rows)
+	}
 	n.run("job", "apply", far)
 	n.send(byHand("zstd"), wide("views", 0, 1000, 4)...)
 	if o := n.outcome(output.OK, "run", "far", "--wait"); o.Rows == 0 || o.Status != loader.StatusCommitted {

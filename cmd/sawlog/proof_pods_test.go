@@ -34,6 +34,20 @@ func (h *harmed) pods(above string) {
 	on("killed", false, kubetest.Conduct{Harm: kubetest.Kill}, load)
 	on("asleep", false, kubetest.Conduct{Twin: true, Harm: kubetest.Sleep}, load)
 
+	on("by-plan", true, kubetest.Conduct{}, func(h *harmed, job string) {
+		made := c.Made()
+		plan := h.write("plan.json", string(h.run("plan", job, "-o", "json")))
+		h.committed(h.spawn(nil, "run", "--plan", plan, "--job", job, "-o", "json"))
+		if c.Made() == made {
+			h.t.Error("the plan was not carried out by the job's engine")
+		}
+		made = c.Made()
+		h.run("rerun", "0", "--job", job)
+		if c.Made() == made {
+			h.t.Error("the run was not made again by the job's engine")
+		}
+	})
+
 	started := func(job string) *child {
 		made := c.Made()
 		driver := h.spawn(nil, "run", job)

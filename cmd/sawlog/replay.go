@@ -34,7 +34,8 @@ func (a *app) replay() *cobra.Command {
 		Use: "replay TOPIC --range RANGE --to URI", Short: "Load a range into a data set of its own", Args: cobra.ExactArgs(1),
 		Long: `Load a range of a topic into a data set of its own, whatever was loaded of it
 elsewhere. The same range may be replayed into the same root again: it is then
-"covered". Carried out in this process.`,
+"covered". Carried out in this process, by the engine of --job where that names
+one.`,
 		Example: "  sawlog replay orders --range 'orders/3=1200..9800' --to file:///tmp/replay\n  sawlog replay rides --range earliest..latest --to /tmp/rides --decode csv --columns pickup,fare --time pickup --time-format '%Y-%m-%d %H:%M:%S'",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if p.rng == "" || r.to == "" {
@@ -44,7 +45,10 @@ elsewhere. The same range may be replayed into the same root again: it is then
 			if err != nil {
 				return err
 			}
-			t := target{spec, sink.Access{}, a.source(), nil}
+			t, err := a.replayTarget(spec, f)
+			if err != nil {
+				return err
+			}
 			return a.runReplay(cmd.Context(), t, p, f)
 		},
 	}
@@ -63,7 +67,26 @@ elsewhere. The same range may be replayed into the same root again: it is then
 	c.Flags().StringVar(&r.codec, "codec", "zstd", "zstd, snappy, gzip or none")
 	c.Flags().StringSliceVar(&r.metadata, "metadata", []string{"_partition", "_offset"}, "metadata columns")
 	f.add(c)
+	c.Flags().StringVar(&f.job, "job", "", "engine, brokers, limits and HDFS settings of this job `FILE`")
+	f.store.add(c)
 	return c
+}
+
+// replayTarget is how a replay is carried out: as a job file says, if there is one.
+func (a *app) replayTarget(spec *loader.Spec, f runFlags) (target, error) {
+	t := target{spec: spec, root: spec.Root, access: a.reach(sink.Access{}), source: a.source()}
+	if f.job != "" {
+		job, err := readJob(f.job)
+		if err != nil {
+			return t, err
+		}
+		t.access, t.source, t.run = a.reach(job.Output.Access), sourceOf(job.Source, a.brokers, a.timeout), &job.Run
+		spec.Parallelism, spec.Memory, spec.Rate = job.Run.Parallelism, job.Run.Memory, job.Run.Rate
+		spec.Retries, spec.Timeout = job.Run.Retries, job.Run.Timeout
+	}
+	var err error
+	t.access, err = f.store.over(t.access)
+	return t, err
 }
 
 func (r replayFlags) spec(topic string) (*loader.Spec, error) {

@@ -12,7 +12,6 @@ import (
 	"sawlog/consumer"
 	"sawlog/jobs"
 	"sawlog/loader"
-	"sawlog/loader/sink"
 )
 
 // runFlags bound how a run is carried out; none of them changes a byte.
@@ -25,6 +24,8 @@ type runFlags struct {
 	dryRun      bool
 	planPath    string
 	root        string
+	job         string
+	store       storeFlags
 }
 
 func (f *runFlags) add(c *cobra.Command) {
@@ -71,7 +72,10 @@ func (a *app) run() *cobra.Command {
 		Use: "run FILE|JOB", Short: "Load what is due", Args: cobra.MaximumNArgs(1),
 		Long: `Load what a job's data set does not hold yet. With a FILE, or --plan, the run is
 carried out in this process (for cron, Airflow); with a JOB, on the server. When
-nothing is left to load the status is "covered" and the exit code 0.`,
+nothing is left to load the status is "covered" and the exit code 0.
+
+A plan names its root, brokers and how HDFS is reached; --job FILE adds what is
+in no plan: the engine, limits, SASL and TLS of the job it was made for.`,
 		Example: "  sawlog run pageviews.yaml -o json\n  sawlog run pageviews-hourly --wait\n  sawlog run --plan plan.json --root file:///tmp/copy",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			switch {
@@ -81,6 +85,8 @@ nothing is left to load the status is "covered" and the exit code 0.`,
 				return output.Errorf(output.Usage, "run wants a FILE, a JOB or --plan FILE").WithHint("%s", cmd.UseLine())
 			case f.root != "":
 				return output.Errorf(output.Usage, "--root re-roots a plan: it needs --plan")
+			case f.job != "":
+				return output.Errorf(output.Usage, "--job says how a plan is carried out: it needs --plan").WithHint("%s", cmd.UseLine())
 			case !isFile(args[0]):
 				return a.runOnServer(cmd.Context(), args[0], p, f)
 			}
@@ -92,6 +98,8 @@ nothing is left to load the status is "covered" and the exit code 0.`,
 	c.Flags().BoolVar(&f.wait, "wait", false, "with a JOB: wait until the run has ended")
 	c.Flags().StringVar(&f.planPath, "plan", "", "carry out this plan `FILE`, as plan -o json printed it")
 	c.Flags().StringVar(&f.root, "root", "", "with --plan: load into this root instead")
+	c.Flags().StringVar(&f.job, "job", "", "with --plan: engine, brokers, limits and HDFS settings of this job `FILE`")
+	f.store.add(c)
 	return c
 }
 
@@ -177,16 +185,11 @@ func (a *app) runTarget(ctx context.Context, t target, ask loader.PlanAsk, f run
 	if err != nil {
 		return nil, err
 	}
-	d, closeDriver, err := openDriver(ctx, t.spec.Root, t.access, t.source, a.logger())
+	d, closeDriver, err := a.openTarget(ctx, t)
 	if err != nil {
 		return nil, err
 	}
 	defer closeDriver()
-	if t.run != nil {
-		if err := useEngine(ctx, d, t.run); err != nil {
-			return nil, err
-		}
-	}
 	bars := a.newProgress()
 	defer bars.done()
 	d.Observe = bars.observe
@@ -207,21 +210,23 @@ func (a *app) runPlan(ctx context.Context, f runFlags) error {
 	if err != nil {
 		return err
 	}
-	root := file.Root
 	if f.root != "" {
-		if root, err = rootURI(f.root); err != nil {
+		if file.Root, err = rootURI(f.root); err != nil {
 			return err
 		}
 	}
 	if f.dryRun {
-		file.Root = root
 		return a.printPlans([]planFile{*file})
 	}
-	ask, err := f.ask(nil, newRunID(file.Plan.Job, time.Now()))
+	t, err := a.planned(file, f)
 	if err != nil {
 		return err
 	}
-	d, closeDriver, err := openDriver(ctx, root, a.reach(sink.Access{}), consumer.Config{Brokers: a.brokersOr(file.Brokers), Timeout: a.timeout}, a.logger())
+	ask, err := f.ask(t.spec, newRunID(file.Plan.Job, time.Now()))
+	if err != nil {
+		return err
+	}
+	d, closeDriver, err := a.openTarget(ctx, t)
 	if err != nil {
 		return err
 	}
@@ -231,6 +236,26 @@ func (a *app) runPlan(ctx context.Context, f runFlags) error {
 	outcome, err := d.Run(ctx, file.Plan, ask)
 	bars.done()
 	return a.ran(outcome, err)
+}
+
+// planned is how a plan file is carried out: as its job says, where that is known,
+// else as the file does.
+func (a *app) planned(file *planFile, f runFlags) (target, error) {
+	t := target{access: a.reach(file.HDFS), source: consumer.Config{Brokers: a.brokersOr(file.Brokers), Timeout: a.timeout}}
+	var err error
+	if f.job != "" {
+		if t, err = a.targetOf(f.job, file.Plan.Dataset); err != nil {
+			return t, err
+		}
+		if len(file.Brokers) > 0 {
+			t.source.Brokers = file.Brokers
+		}
+	} else if file.Engine != "" {
+		a.print.Note("tasks run on this machine; the job has them run on %s: --job FILE does that", file.Engine)
+	}
+	t.root = file.Root
+	t.access, err = f.store.over(t.access)
+	return t, err
 }
 
 // ran prints how a run ended, also one that failed, and gives its error back.

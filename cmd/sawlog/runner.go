@@ -267,6 +267,9 @@ func (r *runner) rerun(ctx context.Context, s *jobs.Spec, set jobs.Set, what str
 		return nil, err
 	}
 	defer done()
+	if err := useEngine(ctx, d, &s.Run); err != nil {
+		return nil, err
+	}
 	return d.Rerun(ctx, what)
 }
 

@@ -109,7 +109,7 @@ func (a *app) taskSpec(f taskFlags) (*loader.ExecSpec, error) {
 		return nil, output.Errorf(output.Conflict, "--memory: %s", err)
 	}
 	return &loader.ExecSpec{
-		V: 1, Root: file.Root, PlanID: file.ID, Plan: file.Plan, Split: f.index,
+		V: 1, Root: file.Root, Access: file.HDFS, PlanID: file.ID, Plan: file.Plan, Split: f.index,
 		Source: consumer.Config{Brokers: a.brokersOr(file.Brokers), Timeout: a.timeout}, Memory: bytes,
 	}, nil
 }

@@ -31,9 +31,9 @@ are named as gone, and end with exit code 8 too.`,
 		Example: "  sawlog verify pageviews-hourly\n  sawlog verify --root file:///warehouse/pageviews -o json\n  sawlog verify 12 --root file:///warehouse/pageviews --against-log",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if againstLog {
-				return a.verifyLog(cmd.Context(), ref.root, nameOf(args))
+				return a.verifyLog(cmd.Context(), ref, nameOf(args))
 			}
-			return a.runVerify(cmd.Context(), ref.root, nameOf(args))
+			return a.runVerify(cmd.Context(), ref, nameOf(args))
 		},
 	}
 	ref.add(c)
@@ -43,18 +43,18 @@ are named as gone, and end with exit code 8 too.`,
 
 // verifyLog checks a run or a data set against the log as well, in this process:
 // it is too much work for a server that has brokers to run.
-func (a *app) verifyLog(ctx context.Context, root, what string) error {
+func (a *app) verifyLog(ctx context.Context, ref datasetRef, what string) error {
 	source := a.source()
 	switch {
-	case root == "" && what == "":
+	case ref.root == "" && what == "":
 		return output.Errorf(output.Usage, "verify what?").WithHint("name a run or a data set, or give --root")
-	case root == "":
+	case ref.root == "":
 		var err error
-		if root, what, source, err = a.loadedWith(ctx, what); err != nil {
+		if ref, what, source, err = a.loadedWith(ctx, ref, what); err != nil {
 			return err
 		}
 	}
-	_, ledger, err := a.openDataset(ctx, datasetRef{root}, "")
+	_, ledger, err := a.openDataset(ctx, ref, "")
 	if err != nil {
 		return err
 	}
@@ -74,7 +74,7 @@ func (a *app) verifyLog(ctx context.Context, root, what string) error {
 
 // loadedWith asks the server for the root of a data set, or of a run's, for what
 // of it is meant ("" = all) and for the brokers its job reads from.
-func (a *app) loadedWith(ctx context.Context, name string) (root, what string, source consumer.Config, err error) {
+func (a *app) loadedWith(ctx context.Context, ref datasetRef, name string) (found datasetRef, what string, source consumer.Config, err error) {
 	err = a.onServer(ctx, func(ctx context.Context, c *api.Client) error {
 		d, err := c.Dataset(ctx, name)
 		if output.Code(err) == output.NotFound {
@@ -96,23 +96,26 @@ func (a *app) loadedWith(ctx context.Context, name string) (root, what string, s
 		if err != nil {
 			return err
 		}
-		root, source = d.Root, sourceOf(spec.Source, a.brokers, a.timeout)
+		ref.root, source = d.Root, sourceOf(spec.Source, a.brokers, a.timeout)
+		if len(ref.store.Namenodes) == 0 {
+			ref.store.Namenodes = d.Namenodes
+		}
 		return nil
 	})
-	return root, what, source, err
+	return ref, what, source, err
 }
 
 // runVerify checks a run or a data set: here with a root, else on the server.
-func (a *app) runVerify(ctx context.Context, root, what string) error {
+func (a *app) runVerify(ctx context.Context, ref datasetRef, what string) error {
 	var report *loader.VerifyReport
 	var err error
 	switch {
-	case root == "" && what == "":
+	case ref.root == "" && what == "":
 		return output.Errorf(output.Usage, "verify what?").WithHint("name a run or a data set, or give --root")
-	case root == "":
+	case ref.root == "":
 		report, err = a.verifyOnServer(ctx, what)
 	default:
-		_, ledger, openErr := a.openDataset(ctx, datasetRef{root}, "")
+		_, ledger, openErr := a.openDataset(ctx, ref, "")
 		if openErr != nil {
 			return openErr
 		}
