@@ -58,6 +58,9 @@ func DescribeSure(ctx context.Context, c Cluster, names []string, pattern string
 		if topics, cluster, err = metadata(ctx, c, names, match); err != nil {
 			return err
 		}
+		if err := led(topics); err != nil {
+			return err
+		}
 		if err := positions(ctx, c, topics); err != nil {
 			return err
 		}
@@ -75,7 +78,8 @@ func DescribeSure(ctx context.Context, c Cluster, names []string, pattern string
 	return topics, cluster, nil
 }
 
-// metadata asks for the topics and the leaders of their partitions.
+// metadata asks for the topics and the leaders of their partitions, which may be
+// noLeader.
 func metadata(ctx context.Context, c Cluster, names []string, match *regexp.Regexp) ([]Topic, string, error) {
 	req := kmsg.NewPtrMetadataRequest()
 	if match == nil {
@@ -119,17 +123,33 @@ func metadata(ctx context.Context, c Cluster, names []string, match *regexp.Rege
 	return topics, deref(resp.ClusterID), nil
 }
 
+// noLeader stands for the leader of a partition that has none.
+const noLeader offsets.BrokerID = -1
+
+// led is an error while a partition of the topics has no leader.
+func led(topics []Topic) error {
+	for _, t := range topics {
+		for _, p := range t.Partitions {
+			if p.Leader == noLeader {
+				return leaderless(offsets.TopicPartition{Topic: t.Name, Partition: p.Index})
+			}
+		}
+	}
+	return nil
+}
+
+func leaderless(tp offsets.TopicPartition) error {
+	return fmt.Errorf("%s: %w", tp, classifyCode(kerr.LeaderNotAvailable))
+}
+
 func topicOf(name string, mt *kmsg.MetadataResponseTopic) (Topic, error) {
 	if err := codeError(mt.ErrorCode); err != nil {
 		return Topic{}, fmt.Errorf("topic %s: %w", name, err)
 	}
 	t := Topic{Name: name, ID: mt.TopicID, Internal: mt.IsInternal}
 	for _, p := range mt.Partitions {
-		if p.Leader < 0 {
-			return Topic{}, fmt.Errorf("%s: %w", offsets.TopicPartition{Topic: name, Partition: p.Partition}, classifyCode(kerr.LeaderNotAvailable))
-		}
 		t.Partitions = append(t.Partitions, Partition{
-			Index: p.Partition, Leader: offsets.BrokerID(p.Leader), Epoch: offsets.Epoch(p.LeaderEpoch), Size: -1,
+			Index: p.Partition, Leader: max(offsets.BrokerID(p.Leader), noLeader), Epoch: offsets.Epoch(p.LeaderEpoch), Size: -1,
 		})
 	}
 	slices.SortFunc(t.Partitions, func(a, b Partition) int { return int(a.Index - b.Index) })

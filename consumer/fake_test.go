@@ -30,9 +30,11 @@ type fakeCluster struct {
 	// onFetch may change an answer; n counts fetches from 1.
 	onFetch func(n int, req *kmsg.FetchRequest, p *kmsg.FetchResponseTopicPartition)
 	// down makes every request to that broker fail.
-	down      map[int32]bool
-	committed map[string]int64
-	configErr int16
+	down map[int32]bool
+	// leaderless are partitions of which no leader is in service.
+	leaderless map[int32]bool
+	committed  map[string]int64
+	configErr  int16
 }
 
 type fakeTopic struct {
@@ -155,6 +157,9 @@ func (c *fakeCluster) metadata(req *kmsg.MetadataRequest) kmsg.Response {
 		for i := range t.partitions {
 			p := kmsg.NewMetadataResponseTopicPartition()
 			p.Partition, p.Leader, p.LeaderEpoch = int32(i), c.leader, c.epoch
+			if c.leaderless[int32(i)] {
+				p.Leader, p.ErrorCode = -1, kerr.LeaderNotAvailable.Code
+			}
 			mt.Partitions = append(mt.Partitions, p)
 		}
 		resp.Topics = append(resp.Topics, mt)

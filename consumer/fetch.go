@@ -187,6 +187,9 @@ func (f *fetcher) route(ctx context.Context) error {
 	}
 	for _, p := range t.Partitions {
 		if p.Index == f.tp.Partition {
+			if p.Leader == noLeader {
+				return leaderless(f.tp)
+			}
 			f.leader, f.epoch = f.c.Broker(int32(p.Leader)), p.Epoch
 			return nil
 		}

@@ -549,3 +549,25 @@ func drainQuietly(t *testing.T, c Cluster, r offsets.Range) (Counts, int, error)
 		}
 	}
 }
+
+// TestReaderBesideLeaderless: a partition without a leader holds up its own
+// readers, and who wants to know all of the topic, but not readers of the others.
+func TestReaderBesideLeaderless(t *testing.T) {
+	c, log := newFake("delete")
+	log.add(records(t, 10, record.None), 0)
+	c.topics[0].partitions = append(c.topics[0].partitions, &fakeLog{})
+	c.leaderless = map[int32]bool{1: true}
+	synctest.Test(t, func(t *testing.T) {
+		if got, _, err := drain(t, c, offsets.Range{Start: 0, End: 10}, Options{}); err != nil || len(got) != 10 {
+			t.Errorf("%d records, %v", len(got), err)
+		}
+		rd := NewReader(c, offsets.TopicPartition{Topic: "views", Partition: 1}, offsets.TopicID{1, 2, 3}, offsets.Range{Start: 0, End: 1}, Options{Patience: time.Second})
+		defer rd.Close()
+		if _, err := rd.Next(t.Context()); !errors.Is(err, ErrUnavailable) || !errors.Is(err, kerr.LeaderNotAvailable) {
+			t.Errorf("of the partition itself: %v", err)
+		}
+		if _, _, err := Describe(t.Context(), c, []string{"views"}, ""); !errors.Is(err, kerr.LeaderNotAvailable) {
+			t.Errorf("of the topic: %v", err)
+		}
+	})
+}
