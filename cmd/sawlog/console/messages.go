@@ -249,6 +249,7 @@ func (m *messageRead) carryOut(ctx context.Context) error {
 		ps = ps[i : i+1]
 	}
 	m.note(measure(ctx, m.c, ps))
+	m.leaderless(ps)
 	asked := ps
 	ps = slices.DeleteFunc(slices.Clone(ps), func(p *partition) bool { return p.Records() < 0 })
 	for _, p := range ps {
@@ -277,6 +278,19 @@ func (m *messageRead) carryOut(ctx context.Context) error {
 	}
 	m.merge(backward)
 	return nil
+}
+
+// leaderless tells of partitions that nothing can be read of.
+func (m *messageRead) leaderless(ps []*partition) {
+	var without []int32
+	for _, p := range ps {
+		if p.Leader < 0 {
+			without = append(without, p.Index)
+		}
+	}
+	if len(without) > 0 {
+		m.notes = append(m.notes, "no leader is in service for "+plural(len(without), "partition")+": "+joinIDs(without[:min(len(without), 20)]))
+	}
 }
 
 func (m *messageRead) note(err error) {

@@ -138,7 +138,8 @@ func TestMessagesOfAllPartitions(t *testing.T) {
 // TestMessagesOfSparseLogs: a compacted log has few records in many offsets.
 // The last of them are found, and the holes told.
 func TestMessagesOfSparseLogs(t *testing.T) {
-	b := newBrokers(1, 1, 1)
+	b := newBrokers(1, 2, 1)
+	b.topics[0].Partitions[1].Leader = untold // and holds up nobody
 	for i := range 60 {
 		b.log = append(b.log, batch(int64(i*1000), noon.UnixMilli(), "v"+strconv.Itoa(i)))
 	}
@@ -160,6 +161,8 @@ func TestMessagesOfSparseLogs(t *testing.T) {
 	if len(seen) != 60 || seen[0] != 0 || !slices.IsSorted(seen) {
 		t.Errorf("%d records: %v", len(seen), seen)
 	}
+	s.has(s.page("/console/topics/topic-000/messages", http.StatusOK), "no leader is in service for 1 partition: 1", ">0@59000<")
+	s.has(s.page("/console/topics/topic-000/messages?partition=1", http.StatusOK), "no leader is in service", "Nothing could be read")
 }
 
 // TestFramedMessages are read by the schema that a registry has for them, where a
