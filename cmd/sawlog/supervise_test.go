@@ -63,7 +63,7 @@ func TestSupervised(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		var wg sync.WaitGroup
 		wg.Go(func() { s.follow(ctx) })
-		time.Sleep(10 * lookEvery)
+		time.Sleep(10*lookEvery + lookEvery/2) // between two looks
 		expect("not ready", "STATUS=not ready: it catches up: 3 of 4 partitions")
 		for _, step := range []struct {
 			err  error
@@ -82,8 +82,7 @@ func TestSupervised(t *testing.T) {
 
 		const patience = 8 * time.Second
 		wg.Go(func() { s.feed(ctx, patience) })
-		synctest.Wait()
-		time.Sleep(2 * patience)
+		time.Sleep(2*patience + patience/8) // between two looks
 		if got := heard(); len(got) != 9 {
 			t.Errorf("in two turns of the watchdog it was told %q", got)
 		}
