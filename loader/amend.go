@@ -45,7 +45,19 @@ func (l *Ledger) Abandon(ctx context.Context, planID, run string, o CommitOption
 // Amend makes the files of a run again under this binary's writer profile and
 // swaps their hashes in the ledger (`out amend RUN`), provided that each holds
 // the same rows by its logical digest. Nil = the files have that profile.
-func (l *Ledger) Amend(ctx context.Context, what, run string, o CommitOptions) (*Record, error) {
+func (l *Ledger) Amend(ctx context.Context, what, run string, o CommitOptions) (rec *Record, err error) {
+	err = unswept(func() error {
+		rec, err = l.amend(ctx, what, run, o)
+		return err
+	})
+	if err != nil || rec == nil {
+		return rec, err
+	}
+	return rec, l.settle(ctx)
+}
+
+// amend makes the files and commits them.
+func (l *Ledger) amend(ctx context.Context, what, run string, o CommitOptions) (*Record, error) {
 	if err := l.Publish(ctx); err != nil {
 		return nil, err
 	}
@@ -88,11 +100,7 @@ func (l *Ledger) Amend(ctx context.Context, what, run string, o CommitOptions) (
 			Profile: parquet.Profile, By: o.By, Why: o.Why,
 		}, nil, nil
 	}
-	rec, err := l.append(ctx, build)
-	if err != nil || rec == nil {
-		return rec, err
-	}
-	return rec, l.settle(ctx)
+	return l.append(ctx, build)
 }
 
 // amended lists the visible files whose bytes change, with their new hashes.

@@ -129,7 +129,7 @@ func (m *model) spawn(name string, act func(ctx context.Context, l *Ledger) erro
 			m.done["killed"]++
 		case ExitCode(err) == ExitConflict:
 			m.done["conflict"]++
-		case m.excused(kind, err):
+		case m.excused(err):
 			m.done["excused"]++
 		default:
 			m.t.Errorf("seed %d: %s: %v", m.seed, name, err)
@@ -137,13 +137,11 @@ func (m *model) spawn(name string, act func(ctx context.Context, l *Ledger) erro
 	}()
 }
 
-// excused tells of errors that others' acts may cause rightly: what a rerun or an
-// amend makes again is taken away under it when its file is retired, and nobody
-// can read a file that was damaged. A plan that others overtake is no excuse: its
-// driver finds out, and is covered or says what the conflict is.
-func (m *model) excused(kind string, err error) bool {
-	gone := errors.Is(err, sink.ErrNotExist)
-	return gone && (kind == "rerun" || kind == "amend" || len(m.damaged) > 0)
+// excused tells of errors that others' acts may cause rightly: nobody can read a
+// file that a person removed. What others overtake or sweep away is no excuse:
+// whoever made it finds out, makes it again, or says what the conflict is.
+func (m *model) excused(err error) bool {
+	return errors.Is(err, sink.ErrNotExist) && len(m.damaged) > 0
 }
 
 // load resumes an open plan, or plans what comes next of some partitions.

@@ -336,10 +336,12 @@ type replacement struct {
 
 // replace writes a small file that readers see whole.
 func (l *Ledger) replace(name string, data []byte) error {
-	if err := l.sink.MkdirAll(TempDir); err != nil {
-		return sinkError("", err)
-	}
-	return l.replaceAll(context.Background(), TempDir, []replacement{{name, data}}, "")
+	return unswept(func() error {
+		if err := l.sink.MkdirAll(TempDir); err != nil {
+			return sinkError("", err)
+		}
+		return l.replaceAll(context.Background(), TempDir, []replacement{{name, data}}, "")
+	})
 }
 
 // replaceAll writes small files one after the other, by way of the folder desk;

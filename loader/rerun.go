@@ -49,7 +49,16 @@ const (
 // as the ledger has them are put back where they are missing or damaged. If any
 // comes out otherwise nothing is written at all, and the error is exit 8; the
 // report comes with it.
-func (l *Ledger) Rerun(ctx context.Context, what string) (*RerunReport, error) {
+func (l *Ledger) Rerun(ctx context.Context, what string) (report *RerunReport, err error) {
+	absent := map[string]bool{} // in any of the tries
+	err = unswept(func() error {
+		report, err = l.rerun(ctx, what, absent)
+		return err
+	})
+	return report, err
+}
+
+func (l *Ledger) rerun(ctx context.Context, what string, absent map[string]bool) (*RerunReport, error) {
 	if _, err := l.refresh(ctx); err != nil {
 		return nil, err
 	}
@@ -61,8 +70,7 @@ func (l *Ledger) Rerun(ctx context.Context, what string) (*RerunReport, error) {
 	if err != nil {
 		return nil, err
 	}
-	absent, err := l.absent(rec) // before a publish brings files back
-	if err != nil {
+	if err := l.absent(rec, absent); err != nil { // before a publish brings files back
 		return nil, err
 	}
 	if err := l.Publish(ctx); err != nil && (ExitCode(err) != ExitMismatch || isRecordError(err)) {
@@ -146,19 +154,18 @@ func (l *Ledger) stillProfile(rec *Record, profile int) error {
 	return e.hint("run `sawlog rerun` again")
 }
 
-// absent tells which files of a record are not where they belong.
-func (l *Ledger) absent(rec *Record) (map[string]bool, error) {
-	absent := map[string]bool{}
+// absent notes which files of a record are not where they belong.
+func (l *Ledger) absent(rec *Record, absent map[string]bool) error {
 	for i := range rec.Files {
 		name := rec.Files[i].Path
 		switch _, err := l.sink.Stat(name); {
 		case errors.Is(err, sink.ErrNotExist):
 			absent[name] = true
 		case err != nil:
-			return nil, sinkError("rerun", err)
+			return sinkError("rerun", err)
 		}
 	}
-	return absent, nil
+	return nil
 }
 
 // compare holds the files made against the ledger's and those on disk.
@@ -233,7 +240,7 @@ func (l *Ledger) restore(ctx context.Context, rec *Record, report *RerunReport) 
 			return sinkError("rerun", err)
 		}
 		// Fails when a later record has retired the split and taken the stage
-		// away: then the file must not come back.
+		// away: then the file must not come back, as the next try finds.
 		if err := l.sink.Rename(file.stage, file.Path); err != nil {
 			return sinkError("rerun: "+file.Path+" could not be put back", err)
 		}
@@ -319,12 +326,13 @@ func (d *Driver) remake(ctx context.Context, ask RemakeAsk) ([]*Result, error) {
 		},
 	})
 	if err != nil {
-		return nil, err
+		return nil, d.swept(ask, err)
 	}
 	var results []*Result
 	for _, split := range ask.Splits {
 		if ended[split] == "" {
-			return nil, errors.Join(fmt.Errorf("split %d of plan %s was not made again", split, ask.PlanID), failed[split])
+			err := errors.Join(fmt.Errorf("split %d of plan %s was not made again", split, ask.PlanID), failed[split])
+			return nil, d.swept(ask, err)
 		}
 		r, err := l.ReadResult(ask.PlanID, split, ended[split])
 		if err != nil {
@@ -336,4 +344,15 @@ func (d *Driver) remake(ctx context.Context, ask RemakeAsk) ([]*Result, error) {
 		results = append(results, r)
 	}
 	return results, nil
+}
+
+// swept adds to a failure that the stage it befell is gone: tasks elsewhere can
+// only say it in words.
+func (d *Driver) swept(ask RemakeAsk, failed error) error {
+	for _, split := range ask.Splits {
+		if _, err := d.Sink.Stat(StageDir(ask.PlanID, split)); errors.Is(err, sink.ErrNotExist) {
+			return fmt.Errorf("%w: %w", failed, err)
+		}
+	}
+	return failed
 }

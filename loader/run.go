@@ -149,14 +149,11 @@ func (r *run) overtaken(ctx context.Context, failed error) (*Record, error) {
 	return nil, e.hint("run again: the revision is resumed, or its work is there")
 }
 
-// sweepEvery is how many records lie between two sweeps: once a day for an
-// hourly job. The first record sweeps, too.
-const sweepEvery = 24
-
-// sweep takes away, now and then, what crashes and earlier runs left. A failure
-// is only logged: what stays is in nobody's way.
+// sweep takes away what crashes, earlier runs and old retirements left, once a day:
+// with the first run of a day (UTC) that adds a record. Jobs that run less often
+// sweep with each. A failure is only logged: what stays is in nobody's way.
 func (r *run) sweep(ctx context.Context, rec *Record) {
-	if rec.Number%sweepEvery != 0 {
+	if !r.ledger.fold.firstOfDay(rec.Number) {
 		return
 	}
 	report, err := r.ledger.Sweep(ctx, false)

@@ -11,18 +11,28 @@ import (
 	"sawlog/loader/sink"
 )
 
-// TestRunsSweepNowAndThen has runs leave stages behind, and every 24th record
-// take all of them away.
-func TestRunsSweepNowAndThen(t *testing.T) {
+// TestRunsSweepOnceADay has runs leave stages behind, each day at other times, and
+// the first of a day take all of them away, whatever else comes before it.
+func TestRunsSweepOnceADay(t *testing.T) {
 	r := newRig(t, 1)
-	for n := range sweepEvery + 1 {
-		r.loads(1)
-		stages, err := r.d.Sink.List(StagesDir)
-		if err != nil {
-			t.Fatal(err)
+	r.loads(1)
+	for day, hours := range [][]int{{1, 2, 23}, {0}, {5, 6}, {}, {}, {12}, {3, 4}} {
+		r.now = time.Date(2026, 12, 1+day, 0, 5, 0, 0, time.UTC)
+		if day == 6 { // a person comes first
+			if _, _, err := r.ledger().Drop(t.Context(), "drop", DropAsk{Of: "0"}, CommitOptions{}); err != nil {
+				t.Fatal(err)
+			}
 		}
-		if want := n % sweepEvery; len(stages) != want {
-			t.Fatalf("after record %d %d stages are left, want %d", n, len(stages), want)
+		for n, hour := range hours {
+			r.now = time.Date(2026, 12, 1+day, hour, 30, 0, 0, time.UTC)
+			r.loads(1)
+			stages, err := r.d.Sink.List(StagesDir)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if len(stages) != n {
+				t.Errorf("day %d, run %d: %d stages are left, want %d", day, n, len(stages), n)
+			}
 		}
 	}
 }
@@ -39,8 +49,7 @@ func (r *rig) loads(runs int) {
 	}
 }
 
-// TestRunsSweepRetired has runs take away, now and then, what was retired long
-// ago.
+// TestRunsSweepRetired has the next run take away what was retired long ago.
 func TestRunsSweepRetired(t *testing.T) {
 	r := newRig(t, 1)
 	r.loads(2)
@@ -52,7 +61,7 @@ func TestRunsSweepRetired(t *testing.T) {
 		want  int
 	}{{0, 1}, {retiredGrace + time.Hour, 0}} {
 		r.now = r.now.Add(c.later)
-		r.loads(sweepEvery)
+		r.loads(1)
 		if left := tree(t, r.d.Sink, RetiredDir); len(left) != c.want {
 			t.Errorf("%v later the retired files are %v, want %d", c.later, left, c.want)
 		}

@@ -25,6 +25,23 @@ const (
 	retiredGrace = 7 * 24 * time.Hour
 )
 
+// firstOfDay tells whether no run added a record before this one on its day (UTC):
+// amends and what takes files back come from no run, and nobody sweeps after them.
+func (f *Fold) firstOfDay(number int64) bool {
+	const day = 24 * 3600 * 1000
+	today := f.Records[number].At / day
+	for _, ref := range slices.Backward(f.Records[:number]) {
+		if ref.At/day < today {
+			return true
+		}
+		switch ref.Kind {
+		case Load, Backfill, Supersede, Compact, Seal:
+			return false
+		}
+	}
+	return true
+}
+
 // SweepReport lists what a sweep took away, or would, and what it repaired.
 type SweepReport struct {
 	Removed []string `json:"removed"`

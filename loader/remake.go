@@ -1,0 +1,171 @@
+package loader
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	"sawlog/loader/sink"
+)
+
+// remakeTries bounds how often what is made again may be swept away before it is
+// where it belongs.
+const remakeTries = 5
+
+// unswept has act make something and put it where it belongs, again while what it
+// made is taken away under it: sweeps take the stages of plans that are committed,
+// whoever makes files again there, and so does a record that retires or amends
+// the files; of temporary files they take those of a process that stood still for
+// a day. Each try looks at the ledger anew.
+func unswept(act func() error) error {
+	for tries := 1; ; tries++ {
+		err := act()
+		if !errors.Is(err, sink.ErrNotExist) || tries == remakeTries {
+			return err
+		}
+	}
+}
+
+// remakeLost makes files again whose stage and final path are both gone, from
+// the plan, unless another record came: then the head was published by others
+// and may be retired by now. Others may find the same files lost, put them back
+// and sweep: a failure counts only while files are lost still.
+func (l *Ledger) remakeLost(ctx context.Context, rec *Record, lost []*File) (overtaken bool, err error) {
+	for tries := 0; ; tries++ {
+		if overtaken, look := l.refresh(ctx); look != nil || overtaken {
+			return overtaken, look
+		}
+		left, look := l.unplaced(ctx, rec, lost)
+		if look != nil || len(left) == 0 {
+			return false, look
+		}
+		if err != nil && !errors.Is(err, sink.ErrNotExist) || tries == remakeTries {
+			return false, err
+		}
+		if overtaken, err = l.putBack(ctx, rec, left); err == nil {
+			return overtaken, nil
+		}
+		lost = left
+	}
+}
+
+// unplaced are those of lost files that nobody has put back.
+func (l *Ledger) unplaced(ctx context.Context, rec *Record, lost []*File) (left []*File, err error) {
+	for _, file := range lost {
+		placed, err := l.place(ctx, rec, file)
+		if err != nil {
+			return nil, err
+		}
+		if !placed {
+			left = append(left, file)
+		}
+	}
+	return left, nil
+}
+
+// putBack makes lost files again and moves them to where they belong. Attempt
+// folders are made first, then the head is read, and the files are placed only
+// while they are visible in that fold (L3).
+func (l *Ledger) putBack(ctx context.Context, rec *Record, lost []*File) (overtaken bool, err error) {
+	results, err := l.remakeFiles(ctx, rec, lost)
+	if err != nil {
+		return false, err
+	}
+	if err := l.fault(BeforeRestore); err != nil {
+		return false, err
+	}
+	if overtaken, err = l.refresh(ctx); err != nil || overtaken {
+		return overtaken, err
+	}
+	for _, file := range lost {
+		made := results[file.Path]
+		if made == nil || made.SHA256 != file.SHA256 {
+			e := fail(ExitMismatch, "%s of record %d is lost, and the log no longer gives its bytes", file.Path, rec.Number)
+			return false, e.hint("restore the file from a copy of the data set")
+		}
+		if err := l.sink.Rename(made.Stage, file.Path); err != nil {
+			return false, sinkError("publish "+file.Path, err)
+		}
+	}
+	return false, nil
+}
+
+// remakeFiles carries out again the splits of files of one record, and makes
+// what they bring durable. The answer is by final path.
+func (l *Ledger) remakeFiles(ctx context.Context, rec *Record, files []*File) (map[string]*File, error) {
+	splits := map[int]bool{}
+	for _, file := range files {
+		_, split, _ := stageOf(file.Stage)
+		splits[split] = true
+	}
+	results, err := l.remake(ctx, rec.Plan, rec.Profile, slices.Sorted(maps.Keys(splits)), fmt.Sprintf("files of record %d are lost", rec.Number))
+	if err != nil {
+		return nil, err
+	}
+	made := map[string]*File{}
+	for _, r := range results {
+		for i := range r.Files {
+			made[r.Files[i].Path] = &r.Files[i]
+		}
+	}
+	return made, nil
+}
+
+// remake runs splits of a plan again and makes what they staged durable.
+func (l *Ledger) remake(ctx context.Context, planID string, profile int, splits []int, because string) ([]*Result, error) {
+	p, err := l.ReadPlan(ctx, planID)
+	if err != nil {
+		return nil, err
+	}
+	if profile != 0 {
+		p.Writer.Profile = profile
+	}
+	if l.c.Remake == nil {
+		return nil, fail(ExitMismatch, "splits %v of plan %s must be made again (%s), and there is nothing here to do it", splits, planID, because)
+	}
+	l.c.Logger.Info("splits are made again", "plan", planID, "splits", splits, "because", because)
+	ask := RemakeAsk{PlanID: planID, Plan: p, Splits: splits, Number: -1, Because: because}
+	if mark, named := l.fold.Plans[planID]; named {
+		ask.Number = mark.Number
+	}
+	results, err := l.c.Remake(ctx, ask)
+	if err != nil {
+		return nil, err
+	}
+	b, err := l.bucketer(p)
+	if err != nil {
+		return nil, err
+	}
+	due := map[int]bool{}
+	for _, n := range splits {
+		due[n] = true
+	}
+	var names []string
+	for _, r := range results {
+		if !due[r.Split] || r.Split >= len(p.Splits) {
+			return nil, fail(ExitMismatch, "split %d of plan %s was made, nobody asked for it or it came twice", r.Split, planID)
+		}
+		delete(due, r.Split)
+		s := &p.Splits[r.Split]
+		if err := checkContent(p, s.StagePlan(planID), s, b, r); err != nil {
+			return nil, &Error{Code: ExitMismatch, Msg: fmt.Sprintf("split %d of plan %s, made again", r.Split, planID), Err: err}
+		}
+		for i := range r.Files {
+			file := &r.Files[i]
+			problem, err := l.checkFile(file.Stage, file)
+			if err == nil && problem != "" {
+				err = errors.New(problem)
+			}
+			if err != nil {
+				return nil, sinkError("staged file "+file.Stage, err)
+			}
+			names = append(names, file.Stage)
+		}
+	}
+	if len(due) > 0 {
+		return nil, fail(ExitFailed, "splits %v of plan %s were asked for and not made", slices.Sorted(maps.Keys(due)), planID)
+	}
+	return results, sinkError("staged files could not be made durable", l.sink.Sync(names...))
+}

@@ -1,0 +1,212 @@
+package loader
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path"
+	"strconv"
+	"sync"
+	"testing"
+
+	"sawlog/broker/vfs"
+	"sawlog/loader/sink"
+	"sawlog/loader/sink/local"
+)
+
+// remaking is a data set whose first record lost files before their hours were
+// marked: whoever comes next makes them again.
+func remaking(t *testing.T) (*vfs.Mem, *source) {
+	t.Helper()
+	mem := vfs.NewMem()
+	src, s := &source{}, local.New(mem, "/root")
+	l := src.open(t, s)
+	p := fakePlan(l.Fold(), span{0, 0, 50}, span{1, 0, 30})
+	p.Writer.Profile = 1 // so that it can be amended
+	rec := src.mustRun(t, l, p, "run-1")
+	for _, n := range []int{0, 3, 5} {
+		if err := s.Remove(rec.Files[n].Path); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, h := range l.Fold().Hours {
+		for _, dir := range h.Dirs {
+			if err := s.Remove(ManifestPath(dir)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	return mem, src
+}
+
+// during has other act once, before call n of whatever the file system is asked
+// next; the answer tells afterwards whether there were so many calls.
+func during(mem *vfs.Mem, n int, other func()) (came func() bool) {
+	var mu sync.Mutex
+	calls := 0
+	mem.Inject(func(vfs.Op, string) error {
+		mu.Lock()
+		calls++
+		now := calls == n
+		mu.Unlock()
+		if now { // its own calls are counted, and none of them is the nth
+			other()
+		}
+		return nil
+	})
+	return func() bool {
+		mem.Inject(nil)
+		mu.Lock()
+		defer mu.Unlock()
+		return calls >= n
+	}
+}
+
+// TestRemadeMeanwhile has another process put the same lost files back and sweep,
+// or retire them, at any call of one that makes them again. What one staged is
+// swept by the other; none of them fails for that, and the data set is whole.
+func TestRemadeMeanwhile(t *testing.T) {
+	sweep := func(l *Ledger) error { _, err := l.Sweep(t.Context(), false); return err }
+	drop := func(l *Ledger) error {
+		_, _, err := l.Drop(t.Context(), "drop", DropAsk{Of: "0"}, CommitOptions{})
+		return err
+	}
+	amend := func(l *Ledger) error { _, err := l.Amend(t.Context(), "0", "amend", CommitOptions{}); return err }
+	rerun := func(l *Ledger) error {
+		report, err := l.Rerun(t.Context(), "0")
+		if err == nil && report.Changed > 0 {
+			err = fmt.Errorf("changed: %+v", report)
+		}
+		return err
+	}
+	acts := map[string]func(l *Ledger) error{
+		"publish": func(l *Ledger) error { return l.Publish(t.Context()) },
+		"sweep":   sweep, "rerun": rerun, "amend": amend, "drop": drop,
+	}
+	others := map[string]func(l *Ledger) error{"sweep": sweep, "drop": drop, "amend": amend}
+	// What is gone for good is told, to who drops or amends what was dropped; and so
+	// is who amended what is run again.
+	told := func(name, other string, err error) bool {
+		switch name + " " + other {
+		case "drop drop":
+			return ExitCode(err) == ExitNotFound
+		case "amend drop", "rerun amend":
+			return ExitCode(err) == ExitConflict
+		}
+		return false
+	}
+	step := 7
+	if os.Getenv("SAWLOG_CRASH_RUNS") != "" {
+		step = 1
+	}
+	for name, act := range acts {
+		for what, other := range others {
+			t.Run(name+" "+what, func(t *testing.T) {
+				n := 1 + rand.IntN(step)
+				for ; ; n += step {
+					mem, src := remaking(t)
+					s := local.New(mem, "/root")
+					came := during(mem, n, func() {
+						if err := other(src.open(t, s)); err != nil && !told(what, name, err) {
+							t.Errorf("call %d: the other process: %v", n, err)
+						}
+					})
+					err := act(src.open(t, s))
+					if !came() {
+						break
+					}
+					if err != nil && !told(name, what, err) {
+						t.Fatalf("call %d of %s while another process comes to %s: %v", n, name, what, err)
+					}
+					l := src.open(t, s)
+					if err := l.Publish(t.Context()); err != nil {
+						t.Fatalf("call %d: %v", n, err)
+					}
+					if _, err := l.Sweep(t.Context(), false); err != nil {
+						t.Fatalf("call %d: %v", n, err)
+					}
+					sound(t, l)
+				}
+				if n < 50 {
+					t.Errorf("only %d calls", n)
+				}
+			})
+		}
+	}
+}
+
+// TestRemadeByOtherProcesses has the stage swept under an engine whose tasks are
+// other processes, and tell only in words that it is gone.
+func TestRemadeByOtherProcesses(t *testing.T) {
+	r := newRig(t, 1)
+	r.loads(1)
+	rec, err := r.ledger().Record(0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lost := rec.Files[0].Path
+	if err := r.d.Sink.Remove(lost); err != nil {
+		t.Fatal(err)
+	}
+	under, swept := r.d.Engine, 0
+	r.d.Engine = &overtaking{telling{under}, func() {
+		if swept++; swept == 1 {
+			if err := r.d.Sink.RemoveAll(StagesDir); err != nil {
+				t.Error(err)
+			}
+		}
+	}, func() {}}
+	report, err := r.d.Rerun(t.Context(), strconv.FormatInt(rec.Number, 10))
+	if err != nil || report.Restored != 1 || swept != 2 {
+		t.Errorf("%d times made, %+v, %v", swept, report, err)
+	}
+	r.sound()
+}
+
+// telling hides what its errors are made of.
+type telling struct{ Engine }
+
+func (e telling) Run(ctx context.Context, w Work) error {
+	if err := e.Engine.Run(ctx, w); err != nil {
+		return &Error{Code: ExitCode(err), Msg: err.Error()}
+	}
+	return nil
+}
+
+// forgetful loses the first files of a folder before they are renamed, as a sweep
+// takes the temporary files of a process that stood still for a day.
+type forgetful struct {
+	sink.Sink
+	dir    string
+	losses int
+}
+
+func (s *forgetful) Rename(from, to string) error {
+	if path.Dir(from) == s.dir && s.losses > 0 {
+		s.losses--
+		if err := s.Remove(from); err != nil {
+			return err
+		}
+	}
+	return s.Sink.Rename(from, to)
+}
+
+// TestTemporaryFilesAreSwept commits more files than a record holds while the list
+// of them is swept on its way to its name.
+func TestTemporaryFilesAreSwept(t *testing.T) {
+	s := &forgetful{Sink: memSink(), dir: TempDir, losses: 2}
+	src := &source{}
+	l := src.open(t, s)
+	rec := src.mustRun(t, l, fakePlan(l.Fold(), span{0, 0, perHour * (maxInlineFiles + 10)}), "run-1")
+	if rec.FilesRef == "" || s.losses > 0 {
+		t.Fatalf("%d files, list %q, %d losses to come", len(rec.Files), rec.FilesRef, s.losses)
+	}
+	sound(t, src.open(t, s))
+	s.losses = remakeTries
+	_, err := src.run(t.Context(), l, fakePlan(l.Fold(), span{1, 0, perHour * (maxInlineFiles + 10)}), "run-2")
+	if !errors.Is(err, sink.ErrNotExist) {
+		t.Errorf("%v, want that the list is gone, in the end", err)
+	}
+}
