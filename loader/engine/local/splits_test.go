@@ -15,6 +15,11 @@ import (
 // spread makes the topic with so many partitions and sends each so many records.
 func (w *world) spread(partitions, each int, value func(partition, i int) string) {
 	w.t.Helper()
+	w.spec.Schema = &formats.Schema{Fields: []formats.Field{
+		{Name: "_partition", Type: &formats.Type{Kind: formats.Int32}},
+		{Name: "_offset", Type: &formats.Type{Kind: formats.Int64}},
+		{Name: "text", Type: &formats.Type{Kind: formats.String}},
+	}}
 	req := kmsg.NewPtrCreateTopicsRequest()
 	rt := kmsg.NewCreateTopicsRequestTopic()
 	rt.Topic, rt.NumPartitions, rt.ReplicationFactor = "views", int32(partitions), 1
@@ -26,6 +31,12 @@ func (w *world) spread(partitions, each int, value func(partition, i int) string
 	if err != nil {
 		w.t.Fatal(err)
 	}
+	w.fill(partitions, each, value)
+}
+
+// fill sends each partition so many records.
+func (w *world) fill(partitions, each int, value func(partition, i int) string) {
+	w.t.Helper()
 	client, err := kgo.NewClient(kgo.SeedBrokers(w.source.Brokers...), kgo.RecordPartitioner(kgo.ManualPartitioner()),
 		kgo.ProducerBatchCompression(kgo.NoCompression()))
 	if err != nil {
@@ -41,27 +52,26 @@ func (w *world) spread(partitions, each int, value func(partition, i int) string
 	if err := client.ProduceSync(w.t.Context(), records...).FirstErr(); err != nil {
 		w.t.Fatal(err)
 	}
-	w.spec.Schema = &formats.Schema{Fields: []formats.Field{
-		{Name: "_partition", Type: &formats.Type{Kind: formats.Int32}},
-		{Name: "_offset", Type: &formats.Type{Kind: formats.Int64}},
-		{Name: "text", Type: &formats.Type{Kind: formats.String}},
-	}}
 }
 
-// A thousand partitions of three records make two files an hour at most, and the
-// next run of a record each again.
+// A thousand partitions of three records make two files an hour at most, and so do
+// the next ones of a record each.
 func TestManyPartitionsMakeFewFiles(t *testing.T) {
 	const partitions, hours = 1000, 3
 	w := newWorld(t, 1<<20)
-	w.spread(partitions, hours, func(p, i int) string {
-		return fmt.Sprintf(`{"ts":"2026-11-29T%02d:00:00Z","text":"%d"}`, i, p)
-	})
-	out, err := w.driver.Run(t.Context(), w.plan(), loader.RunAsk{Run: "r1"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if out.Rows != partitions*hours || len(out.Hours) != hours || out.Files > 2*hours || len(out.Ranges) != partitions {
-		t.Errorf("%d rows in %d files of %d hours, from %d ranges", out.Rows, out.Files, len(out.Hours), len(out.Ranges))
+	value := func(p, i int) string { return fmt.Sprintf(`{"ts":"2026-11-29T%02d:00:00Z","text":"%d"}`, i, p) }
+	w.spread(partitions, hours, value)
+	for run, each := range []int{hours, 1} {
+		if run > 0 {
+			w.fill(partitions, each, value)
+		}
+		out, err := w.driver.Run(t.Context(), w.plan(), loader.RunAsk{Run: fmt.Sprintf("r%d", run)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if out.Rows != int64(partitions*each) || len(out.Hours) != each || out.Files > int64(2*each) || len(out.Ranges) != partitions {
+			t.Errorf("run %d: %d rows in %d files of %d hours, from %d ranges", run, out.Rows, out.Files, len(out.Hours), len(out.Ranges))
+		}
 	}
 }
 
