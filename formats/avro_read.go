@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math"
+	"math/bits"
 	"strconv"
 
 	"sawlog/formats/avro"
@@ -38,15 +39,24 @@ func (r *avroReader) misfit(n *avroNode, what string) int {
 	return -1
 }
 
-// long reads a variable-length zig-zag number.
+// long reads a variable-length zig-zag number. One of up to eight bytes is read
+// as a word: the last byte is the first whose top bit is 0, and what stands before
+// the groups of seven bits moves together in three steps.
 func (r *avroReader) long(p int) (int64, int) {
-	if p < len(r.b) && r.b[p] < 0x80 {
-		u := r.b[p]
-		return int64(u>>1) ^ -int64(u&1), p + 1
+	if b := r.b[p:]; len(b) >= 8 {
+		u := binary.LittleEndian.Uint64(b)
+		if last := ^u & 0x8080808080808080; last != 0 {
+			u &= (last ^ (last - 1)) & 0x7f7f7f7f7f7f7f7f
+			u = u&0x007f007f007f007f | u&0x7f007f007f007f00>>1
+			u = u&0x00003fff00003fff | u&0x3fff00003fff0000>>2
+			u = u&0x000000000fffffff | u&0x0fffffff00000000>>4
+			return int64(u>>1) ^ -int64(u&1), p + bits.TrailingZeros64(last)/8 + 1
+		}
 	}
 	return r.longer(p)
 }
 
+// longer reads a number near the end of the value, or a longer one.
 func (r *avroReader) longer(p int) (int64, int) {
 	u, n := binary.Uvarint(r.b[p:])
 	if n <= 0 {
@@ -236,6 +246,9 @@ func (r *avroReader) value(n *avroNode, p int, rep int16) int {
 		}
 		return end
 	case avroUnion:
+		if p < len(r.b) && r.b[p]&0x81 == 0 && int(r.b[p]>>1) < len(n.kids) {
+			return r.value(n.kids[r.b[p]>>1], p+1, rep)
+		}
 		at, end := r.index(len(n.kids), "branch", p)
 		if end < 0 {
 			return end

@@ -1,6 +1,7 @@
 package formats
 
 import (
+	"encoding/binary"
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
@@ -77,6 +78,52 @@ func TestAvroAllocations(t *testing.T) {
 	// decodeAll makes one message for all.
 	if n := testing.AllocsPerRun(5, func() { decodeAll(t, ofAvro, b, asAvro) }); n > 1 {
 		t.Errorf("%v allocations for 1000 records", n)
+	}
+}
+
+// TestAvroNumbers holds numbers read as words to those read byte by byte, wherever
+// they end, and however much stands behind them.
+func TestAvroNumbers(t *testing.T) {
+	rnd := rand.New(rand.NewPCG(3, 4))
+	for range 20_000 {
+		b := binary.AppendUvarint(nil, rnd.Uint64()>>rnd.IntN(64))
+		if rnd.IntN(8) == 0 { // longer than need be
+			b[len(b)-1] |= 0x80
+			b = append(b, 0)
+		}
+		for range rnd.IntN(12) {
+			b = append(b, byte(rnd.Uint32()))
+		}
+		if rnd.IntN(8) == 0 {
+			b = b[:rnd.IntN(len(b)+1)]
+		}
+		r := avroReader{wireRow: wireRow{b: b}}
+		v, end := r.long(0)
+		want, wantEnd := r.longer(0)
+		if v != want || end != wantEnd {
+			t.Fatalf("%x: %d in %d bytes, want %d in %d", b, v, end, want, wantEnd)
+		}
+	}
+}
+
+// TestAvroIsFasterThanJSON compares the CPU time of the same records in one run;
+// the least of several runs counts, and the bound leaves room for a busy machine.
+func TestAvroIsFasterThanJSON(t *testing.T) {
+	asJSON, asAvro := sameRecords(t, 2000)
+	s, ofJSON, ofAvro := speedDecoders(t)
+	c := NewColumns(s)
+	spend := func(d Decoder, values [][]byte) float64 {
+		start := cpuTime(t)
+		decodeAll(t, d, c, values)
+		return cpuTime(t) - start
+	}
+	asText, asBytes := spend(ofJSON, asJSON), spend(ofAvro, asAvro)
+	for range 15 {
+		asText, asBytes = min(asText, spend(ofJSON, asJSON)), min(asBytes, spend(ofAvro, asAvro))
+	}
+	t.Logf("%.2f times as fast", asText/asBytes)
+	if asText < 1.25*asBytes {
+		t.Errorf("Avro takes %.0f ns a record, JSON %.0f", asBytes*5e5, asText*5e5)
 	}
 }
 

@@ -116,7 +116,7 @@ func badSchema(id uint32, why string) *BadRecord {
 // carryOut reads a record and gives its event time.
 func (d *wireDecoder[N]) carryOut(c *Columns, n N, m *Message, start int) (Instant, error) {
 	r := d.row
-	r.cells = cells{c: c, ref: m.Timestamp, scratch: r.scratch}
+	r.c, r.ref, r.replaced, r.seenTime = c, m.Timestamp, 0, nil
 	r.b, r.timed, r.err, r.twice, r.unknown = m.Value, false, nil, 0, 0
 	switch {
 	case !d.in.read(n, start):
