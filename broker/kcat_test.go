@@ -26,7 +26,7 @@ func kcat(t *testing.T, b *broker.Broker, input string, args ...string) string {
 		}
 		t.Skip("kcat is not installed")
 	}
-	cmd := exec.CommandContext(within(t), name, append([]string{"-b", b.Addr(), "-q"}, args...)...)
+	cmd := exec.CommandContext(within(t), name, append([]string{"-b", b.Addr(), "-q", "-m", "20"}, args...)...)
 	cmd.Stdin = strings.NewReader(input)
 	var out, errs bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &errs
