@@ -9,6 +9,7 @@ import (
 	"maps"
 	"net"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -38,12 +39,25 @@ func Start(t testing.TB, change func(*broker.Config)) *broker.Broker {
 		}
 		c.Defaults[delay] = "0"
 	}
-	b, err := broker.Open(t.Context(), c)
+	b, err := open(t.Context(), c)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { Stop(t, b) })
 	return b
+}
+
+// open opens a broker, also where one has just been closed at its address: a
+// process that another test is starting holds copies of all sockets until it has
+// become another program.
+func open(ctx context.Context, c broker.Config) (*broker.Broker, error) {
+	for late := time.Now().Add(10 * time.Second); ; {
+		b, err := broker.Open(ctx, c)
+		if !errors.Is(err, syscall.EADDRINUSE) || time.Now().After(late) {
+			return b, err
+		}
+		time.Sleep(time.Millisecond) // another process acts
+	}
 }
 
 // Stop closes a broker and fails the test if that isn't clean.

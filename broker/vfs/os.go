@@ -62,13 +62,22 @@ func (osFS) Lock(name string) (io.Closer, error) {
 	if err := f.Truncate(0); err == nil {
 		_, err = f.WriteAt([]byte(strconv.Itoa(os.Getpid())+"\n"), 0)
 		if err == nil {
-			return f, nil
+			return &osLock{f}, nil
 		}
 		_ = f.Close() // the write error is the one that counts
 		return nil, err
 	}
 	_ = f.Close() // the truncate error is the one that counts
 	return nil, &os.PathError{Op: "lock", Path: name, Err: err}
+}
+
+// osLock is a lock that is held.
+type osLock struct{ *os.File }
+
+// Close lets go of the lock, not of this process's copy of it alone: a process that
+// is being started has another until it has become another program.
+func (l *osLock) Close() error {
+	return errors.Join(unix.Flock(int(l.Fd()), unix.LOCK_UN), l.File.Close())
 }
 
 // lockOwner reads the process id its holder left in the lock file.

@@ -137,6 +137,21 @@ func conformReplace(t *testing.T, fs FS, dir string) {
 	}
 }
 
+// A process that is being started holds copies of all files for a moment; a lock
+// that is let go is free all the same.
+func TestLockIsFreeBesideItsCopy(t *testing.T) {
+	name := path.Join(t.TempDir(), "lock")
+	held, err := OS.Lock(name)
+	must(t, err)
+	fd, err := syscall.Dup(int(held.(*osLock).Fd()))
+	must(t, err)
+	defer func() { _ = syscall.Close(fd) }() // of no use
+	must(t, held.Close())
+	again, err := OS.Lock(name)
+	must(t, err)
+	must(t, again.Close())
+}
+
 func TestLockNamesItsOwner(t *testing.T) {
 	name := path.Join(t.TempDir(), "lock")
 	held, err := OS.Lock(name)
