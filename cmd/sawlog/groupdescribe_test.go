@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
 )
@@ -35,7 +34,7 @@ func TestGroupDescribeShowsWhoReadsWhat(t *testing.T) {
 		t.Fatal(err)
 	}
 	var got groupDescription
-	n.eventually("the group is stable", 20*time.Second, func() bool {
+	n.eventually("the group is stable", patience, func() bool {
 		if err := json.Unmarshal(n.run("group", "describe", "watchers", "-o", "json"), &got); err != nil {
 			t.Fatal(err)
 		}

@@ -88,8 +88,8 @@ func serverCommand(ts *testscript.TestScript, neg bool, args []string) {
 		if !ok || !strings.HasPrefix(line, "broker ") {
 			ts.Fatalf("the server did not start: %s", line)
 		}
-	case <-time.After(20 * time.Second):
-		ts.Fatalf("the server did not start within 20 s")
+	case <-time.After(patience):
+		ts.Fatalf("the server did not start within %v", patience)
 	}
 	ts.Setenv("SAWLOG_BROKERS", listen)
 	ts.Setenv("SAWLOG_SERVER", "http://"+web)

@@ -111,7 +111,7 @@ func TestProofStopped(t *testing.T) {
 	for signal, want := range map[syscall.Signal]int{syscall.SIGINT: 130, syscall.SIGTERM: 143} {
 		other := n.write("stopped.yaml", strings.Replace(string(mustRead(t, path)), root, fmt.Sprintf("%s-%d", root, want), 1))
 		c := n.spawn(nil, "run", other)
-		c.says("revision", 20*time.Second) // it is under way
+		c.says("revision", patience) // it is under way
 		if err := c.cmd.Process.Signal(signal); err != nil {
 			t.Fatal(err)
 		}

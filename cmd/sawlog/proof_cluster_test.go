@@ -78,6 +78,7 @@ func (c *child) underWay() bool {
 // is read are killed, one after the other, and other nodes are stopped and
 // started: the files are those of a run in peace.
 func TestProofLoadThroughFailovers(t *testing.T) {
+	t.Parallel() // it waits for elections
 	n, c := startCluster(t)
 	const topic, partitions, count = "wide", 4, 4000
 	n.run("topic", "create", topic, "--partitions", fmt.Sprint(partitions), "--replication-factor", "3")
@@ -153,6 +154,7 @@ func (n *node) seeds() []string { return strings.Split(n.listen, ",") }
 // good order and put to sleep for a while, again and again. Each tick has one run,
 // and the commits are the log, offset after offset.
 func TestProofSchedulerMoves(t *testing.T) {
+	t.Parallel() // it waits for the clock
 	n, c := startCluster(t)
 	const topic, every = "clicks", 2 * time.Second
 	n.run("topic", "create", topic, "--partitions", "3", "--replication-factor", "3")
@@ -299,6 +301,7 @@ func (n *node) onceATick(job string, every time.Duration) {
 // TestProofLoadReadsNearby: the tasks of a scheduler read from the replicas of its
 // own node, which stands in their rack, also where others lead.
 func TestProofLoadReadsNearby(t *testing.T) {
+	t.Parallel() // it waits for brokers to start
 	n, c := startCluster(t)
 	const topic, partitions, count = "near", 3, 3000
 	n.run("topic", "create", topic, "--partitions", fmt.Sprint(partitions), "--replication-factor", "3")
@@ -328,6 +331,7 @@ func TestProofLoadReadsNearby(t *testing.T) {
 // that answers, all that loads works by way of any node; where no broker answers,
 // or too few, commands say so in time and may be repeated.
 func TestProofNodesDown(t *testing.T) {
+	t.Parallel() // it waits for nodes that are down
 	n, c := startCluster(t)
 	const topic = "down"
 	n.run("topic", "create", topic, "--partitions", "3", "--replication-factor", "3")
@@ -365,7 +369,7 @@ func TestProofNodesDown(t *testing.T) {
 	if took := time.Since(began); took > 20*time.Second {
 		t.Errorf("run --timeout 3s took %s to say that it reaches too few", took)
 	}
-	n.eventually("the node left says that it decides nothing", 20*time.Second, func() bool {
+	n.eventually("the node left says that it decides nothing", patience, func() bool {
 		_, code, said := n.try("run", topic, "--wait", "--timeout", "5s")
 		return code == 6 && strings.Contains(said, "error: ")
 	})

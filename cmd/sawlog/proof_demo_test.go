@@ -128,7 +128,7 @@ func TestProofDemoLive(t *testing.T) {
 			return sum
 		}
 		before := ends()
-		n.eventually("page views keep coming", 20*time.Second, func() bool { return ends() > before })
+		n.eventually("page views keep coming", patience, func() bool { return ends() > before })
 		if err := c.cmd.Process.Signal(syscall.SIGINT); err != nil {
 			t.Fatal(err)
 		}

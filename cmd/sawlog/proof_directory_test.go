@@ -94,7 +94,7 @@ func (n *node) servesAll(file, how string) bool {
 	n.t.Helper()
 	c := n.spawn(nil, "serve", "--data", filepath.Join(n.dir, "data"), "--listen", n.listen, "--http", n.web)
 	up := false
-	for end := time.Now().Add(20 * time.Second); !up && time.Now().Before(end); time.Sleep(10 * time.Millisecond) { // another process acts
+	for end := time.Now().Add(patience); !up && time.Now().Before(end); time.Sleep(10 * time.Millisecond) { // another process acts
 		if resp, err := http.Get("http://" + n.web + "/readyz"); err == nil {
 			_ = resp.Body.Close()
 			up = resp.StatusCode == http.StatusOK

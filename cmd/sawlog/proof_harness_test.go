@@ -108,7 +108,7 @@ func (c *child) says(text string, limit time.Duration) string {
 // ready waits until the server says it is.
 func (n *node) ready() {
 	n.t.Helper()
-	n.eventually("the server is ready", 20*time.Second, func() bool {
+	n.eventually("the server is ready", patience, func() bool {
 		resp, err := http.Get("http://" + n.web + "/readyz")
 		if err != nil {
 			return false

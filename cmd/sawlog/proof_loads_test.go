@@ -281,11 +281,11 @@ func TestProofDriverKilled(t *testing.T) {
 			} else {
 				c.killAll()
 			}
-			if c.wait(10*time.Second) != 0 {
+			if c.wait(patience) != 0 {
 				cuts++
 				at[phaseOf(root)]++
 			}
-			n.eventually("the tasks ended with their driver", 5*time.Second, func() bool {
+			n.eventually("the tasks ended with their driver", patience, func() bool {
 				return syscall.Kill(-c.cmd.Process.Pid, 0) == syscall.ESRCH
 			})
 		}

@@ -21,6 +21,7 @@ import (
 // what was loaded. Each tick has one run, the loads are the log, offset after
 // offset, and the data set holds each record once.
 func TestSoakScheduleAndBackfill(t *testing.T) {
+	t.Parallel() // it waits for the clock
 	rounds := 5
 	if n, err := strconv.Atoi(os.Getenv("SAWLOG_SOAK_RUNS")); err == nil {
 		rounds = n

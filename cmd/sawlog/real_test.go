@@ -89,6 +89,10 @@ func freePort(t *testing.T) string {
 	return peer.Address(t)
 }
 
+// patience is for what other processes do, where it doesn't matter how long they
+// take: beside other work that is many times as long.
+const patience = time.Minute
+
 func (n *node) start() {
 	n.t.Helper()
 	n.cmd = exec.Command(n.bin, "serve", "--data", filepath.Join(n.dir, "data"), "--listen", n.listen, "--http", n.web)
@@ -97,12 +101,11 @@ func (n *node) start() {
 	if err := n.cmd.Start(); err != nil {
 		n.t.Fatal(err)
 	}
-	for range 1000 {
+	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(10 * time.Millisecond) { // another process acts
 		if conn, err := net.Dial("tcp", n.listen); err == nil {
 			_ = conn.Close()
 			return
 		}
-		time.Sleep(10 * time.Millisecond) // until the port answers
 	}
 	n.t.Fatalf("the server did not start: %s", said.String())
 }
