@@ -37,7 +37,7 @@ func TestMessages(t *testing.T) {
 	page := s.page("/console/topics/odd/messages", http.StatusOK)
 	s.lacks(page, "<script>alert", "\u202e", "\u200b", "<1>", "<i>", "<a>")
 	s.has(page, "12345678901234567890", "k&lt;1&gt;", "h&lt;i&gt;", "&lt;script&gt;alert", "null", "k-empty", "ff fe 00 41 3c", "|...A&lt;|",
-		`\u202eback\u202c`, `zero\u200bwidth`, "200 KiB, the beginning", "2026-11-29 14:29:00", "sawlog consume odd --range -20..latest -n 20")
+		`\u202eback\u202c`, `zero\u200bwidth<`, "200 KiB, the beginning", "2026-11-29 14:29:00", "sawlog consume odd --range -20..latest -n 20")
 	if len(page) > 256<<10 {
 		t.Errorf("a page of %d bytes", len(page))
 	}

@@ -70,11 +70,12 @@ func show(p piece, how string) shown {
 // set takes the beginning of a text as the line, and the text where that is more.
 func (s *shown) set(line, text string) {
 	flat := strings.Join(strings.Fields(line), " ")
-	s.Line = printable([]byte(cut(flat, lineBytes)))
-	if s.Line != flat {
+	first := cut(flat, lineBytes)
+	s.Line = printable([]byte(first))
+	if first != flat {
 		s.Line += "…"
 	}
-	if text = strings.TrimRight(text, "\n"); s.Line == text {
+	if text = strings.TrimRight(text, "\n"); first == text {
 		return
 	}
 	short := cut(text, textBytes)

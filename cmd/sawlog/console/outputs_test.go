@@ -132,7 +132,7 @@ func TestOutputs(t *testing.T) {
 		o.has(o.page(html.UnescapeString(m[1]), http.StatusOK), "sha256", "Rows from 0 on", "_offset")
 	}
 	page = o.page(outputs+"/hour?quarantine=1", http.StatusOK)
-	o.has(page, "Quarantine", "reason", "sawlog out head orders-hourly --quarantine")
+	o.has(page, "Quarantine", "reason", "sawlog out head orders-hourly --quarantine", "no &lt;json&gt;")
 	o.page(outputs+"/hour?at=x", http.StatusBadRequest)
 	o.page(outputs+"/hour?at=12", http.StatusNotFound)
 

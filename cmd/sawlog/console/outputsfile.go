@@ -2,6 +2,7 @@ package console
 
 import (
 	"context"
+	"encoding/base64"
 	"errors"
 	"net/http"
 	"path"
@@ -158,7 +159,10 @@ func (d *dataset) rows(ctx context.Context, file *loader.Visible, from, n int64)
 		t.Columns = t.Columns[:len(t.Columns)-t.Hidden]
 		return r.Read(t.Columns, from, n, func(row [][]byte) error {
 			line := rowLine{Number: from + int64(len(t.Rows))}
-			for _, value := range row {
+			for i, value := range row {
+				if file.Hour == nil {
+					value = rawOf(t.Columns[i], value)
+				}
 				line.Cells = append(line.Cells, cellOf(value))
 			}
 			t.Rows = append(t.Rows, line)
@@ -167,6 +171,19 @@ func (d *dataset) rows(ctx context.Context, file *loader.Visible, from, n int64)
 	})
 	t.Error = say(err)
 	return t
+}
+
+// rawOf is the key or value of a record in quarantine as it was sent, where that is
+// text: files and the command line have the bytes in base64.
+func rawOf(column string, value []byte) []byte {
+	if column != "key" && column != "value" || len(value) < 2 {
+		return value
+	}
+	raw, err := base64.StdEncoding.AppendDecode(nil, value[1:len(value)-1])
+	if err != nil || !legible(raw, true) {
+		return value
+	}
+	return raw
 }
 
 // read opens a file for a moment.
