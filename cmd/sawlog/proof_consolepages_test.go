@@ -1,0 +1,68 @@
+package main
+
+import (
+	"fmt"
+	"maps"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestProofConsolePages judges, in a browser, the pages of what loads stand on, with
+// records of every kind in them: topics, messages, groups, outputs down to a row.
+func TestProofConsolePages(t *testing.T) {
+	b := startBrowser(t)
+	n := startNode(t)
+	n.ready()
+	w := &watched{n, b, map[string]bool{}}
+	where := w.fillForPages()
+	b.size(1280, 900, false)
+	for i, path := range []string{
+		"/console/topics/odd", "/console/topics/odd/messages", "/console/topics/odd/messages?partition=0&from=earliest", "/console/topics/odd?configs=all",
+		"/console/group?group=" + url.QueryEscape(hostileGroup), "/console/group/reset?topic=odd&to=earliest&group=" + url.QueryEscape(hostileGroup),
+		"/console/outputs/odd", "/console/outputs/odd?day=2026-11-29#hours", "/console/outputs/odd/hour?quarantine=1", "/console/outputs/odd/changes?record=0",
+		"/console/outputs/odd/find?where=odd/0@0", "/console/outputs/odd/find?where=odd/0@99", where, "/console/settings?configs=all",
+	} {
+		w.open(w.at(path))
+		w.eval(`document.querySelectorAll("#main details").forEach(d => d.open = true), true`, new(bool))
+		for j, look := range looks {
+			if !everyLook() && j%3 != 0 {
+				continue
+			}
+			w.size(look.width, 900, look.dark)
+			w.judge(fmt.Sprintf("other-%02d-%s", i, look.name))
+		}
+		w.size(1280, 900, false)
+	}
+	maps.DeleteFunc(w.lines, func(line string, _ bool) bool { return strings.Contains(line, "'") }) // quoted: one argument of several words
+	w.commandLines(10)
+	b.clean()
+}
+
+// hostileGroup would break a page that does not escape it.
+const hostileGroup = `a/b <script>alert(1)</script> & "c" ..`
+
+// fillForPages makes a topic, a group and a data set; the answer is the page of an
+// hour of it.
+func (w *watched) fillForPages() string {
+	t := w.node.t
+	w.run("topic", "create", "odd", "--partitions", "2", "--config", "retention.ms=-1")
+	lines := []string{
+		`{"at":"2026-11-29T03:00:00Z","n":1,"text":"<script>alert(1)</script>","deep":{"list":[1,2,3],"more":"` + strings.Repeat("x", 300) + `"}}`,
+		`{"at":"2026-11-29T03:10:00Z","n":2,"text":"` + strings.Repeat("without_a_space_", 20) + `"}`,
+		`{"at":"2026-11-29T04:10:00Z","n":3}`, `no json at all`, "turned \u202e round",
+	}
+	file := filepath.Join(t.TempDir(), "odd.jsonl")
+	if err := os.WriteFile(file, []byte(strings.Join(lines, "\n")+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	w.run("produce", "odd", file, "--partition", "0")
+	w.run("consume", "odd", "-g", hostileGroup, "-n", "2")
+	job, _ := w.job("odd", "decode: {value: json}\ntime: {field: at, format: rfc3339}\npartition_by: {lateness: 0m}\n")
+	w.run("job", "apply", job)
+	w.run("run", "odd", "--wait")
+	return fmt.Sprintf("/console/outputs/odd/hour?at=%d", time.Date(2026, 11, 29, 3, 0, 0, 0, time.UTC).Unix())
+}
