@@ -14,6 +14,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"sawlog/broker/compat/peer"
 )
@@ -234,17 +235,18 @@ func checkLicences(t *testing.T, data []entry) {
 }
 
 func TestDebianVersion(t *testing.T) {
+	at := time.Unix(1_790_000_000, 0).UTC()
 	for describe, want := range map[string]string{
 		"v1.2.0":                "1.2.0",
 		"v1.2.0-rc1":            "1.2.0~rc1",
 		"v1.2.0-5-gabc0123":     "1.2.0+5+gabc0123",
 		"1.2.0-5-gabc012-dirty": "1.2.0+5+gabc012+dirty",
-		"3abc012":               "0~3abc012",
-		"abc012-dirty":          "0~abc012.dirty",
-		"dev":                   "0~dev",
-		"":                      "0~",
+		"3abc012":               "0~20260921141320.3abc012",
+		"abc012-dirty":          "0~20260921141320.abc012.dirty",
+		"dev":                   "0~20260921141320.dev",
+		"":                      "0~20260921141320.",
 	} {
-		if got := debianVersion(describe); got != want {
+		if got := debianVersion(describe, at); got != want {
 			t.Errorf("%q: %q, want %q", describe, got, want)
 		}
 	}

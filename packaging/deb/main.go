@@ -30,7 +30,7 @@ func main() {
 	if *host == "" {
 		*host = *binary
 	}
-	path, err := build(release{*root, *binary, *host, *arch, debianVersion(*version)}, *out)
+	path, err := build(release{*root, *binary, *host, *arch, *version}, *out)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "deb:", err)
 		os.Exit(1)
@@ -44,7 +44,7 @@ type release struct {
 	binary  string // path
 	host    string // path of one that runs here
 	arch    string
-	version string
+	version string // what git describe says; Debian's once it is packed
 }
 
 // build writes the package and returns its path.
@@ -53,6 +53,7 @@ func build(r release, out string) (string, error) {
 	if err != nil {
 		return "", err
 	}
+	r.version = debianVersion(r.version, made)
 	t, err := contents(r, made)
 	if err != nil {
 		return "", err

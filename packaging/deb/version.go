@@ -1,14 +1,17 @@
 package main
 
-import "strings"
+import (
+	"strings"
+	"time"
+)
 
 // debianVersion makes of git's description a version that dpkg sorts as it is
-// meant: v1.2.0 and v1.2.0-rc1 < v1.2.0 < v1.2.0-5-gabc0123 (five commits later).
-// Without a tag it is below all releases.
-func debianVersion(describe string) string {
+// meant: v1.2.0-rc1 < v1.2.0 < v1.2.0-5-gabc0123 (five commits later). Without a
+// tag it is below all releases, and among its like as old as its commit.
+func debianVersion(describe string, made time.Time) string {
 	v := strings.TrimPrefix(describe, "v")
 	if v == "" || v[0] < '0' || v[0] > '9' || !strings.Contains(v, ".") {
-		return "0~" + allowed(v)
+		return "0~" + made.Format("20060102150405") + "." + allowed(v)
 	}
 	v = strings.Replace(v, "-rc", "~rc", 1)
 	return allowed(strings.ReplaceAll(v, "-", "+"))
