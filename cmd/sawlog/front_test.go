@@ -4,6 +4,8 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"testing"
+
+	"sawlog/cmd/sawlog/api"
 )
 
 // TestFront: before the node has started the port says that it lives, and what
@@ -25,6 +27,10 @@ func TestFront(t *testing.T) {
 			}
 		}
 		f.at("it waits for the active controller")
+	}
+	f.token = api.NewToken([]byte("0123456789abcdef"))
+	if code, text := said("/readyz"); code != 503 || text != "not ready\n" {
+		t.Errorf("to who shows no token: %d %q", code, text)
 	}
 	f.open(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusTeapot) }), nil)
 	if code, _ := said("/readyz"); code != http.StatusTeapot {

@@ -16,7 +16,7 @@ import (
 func (s *server) face(scheduler *jobs.Scheduler) http.Handler {
 	run := s.runner
 	pages := console.New(console.Config{
-		Jobs: scheduler, Elsewhere: s.forward, Logger: s.log, Version: version, Sources: s.sources(),
+		Jobs: scheduler, Elsewhere: s.forward, Logger: s.log, Version: version, Login: s.front.token != nil, Sources: s.sources(),
 		Plan: run.Plan, Detail: run.detail, Rerun: run.rerun, Verify: run.verify,
 	})
 	host, _, err := net.SplitHostPort(s.httpAddr)

@@ -77,6 +77,14 @@ func (s *server) serveWeb(web net.Listener, cert *certificate) error {
 	return s.http.ServeTLS(web, "", "")
 }
 
+// webURL is where the console is.
+func (s *server) webURL() string {
+	if s.secure {
+		return "https://" + s.httpAddr
+	}
+	return "http://" + s.httpAddr
+}
+
 // trusted are the authorities that nodes know each other by: those of the system,
 // and what stands in the file of the own certificate.
 func (c *certificate) trusted() (*x509.CertPool, error) {

@@ -162,6 +162,9 @@ func TestProofAPI(t *testing.T) {
 	a.refusals(committed, partial)
 	a.follow()
 	a.whole(committed)
+	if _, page := a.send("GET", "/console/", ""); !bytes.Contains(page, []byte(`action="/logout"`)) {
+		t.Error("there is no way to log out")
+	}
 	var metrics []byte
 	a.n.eventually("the hours of a job are in the metrics", 60*time.Second, func() bool {
 		_, metrics = a.send("GET", "/metrics", "")
@@ -256,6 +259,9 @@ func (a *asker) refusals(committed, partial string) {
 	a.token = "wrong"
 	a.ask(401, "GET", "/jobs", "", nil)
 	a.token = ""
+	if resp, page := a.send("GET", "/console/", ""); resp.Request.URL.Path != "/login" || !bytes.Contains(page, []byte("Token of this server")) {
+		a.n.t.Errorf("a browser is led to %s: %s", resp.Request.URL, page)
+	}
 	a.ask(401, "GET", "/jobs", "", nil)
 	a.ask(401, "POST", "/jobs/views/pause", "{}", nil)
 	a.token = apiToken

@@ -16,6 +16,11 @@ file and a SAWLOG_ variable; config view --origin says which one counts. Topic
 defaults go into the file under topics:, by Kafka's own names, and what loads
 may read in a second: batch.bytes.per.second, 0 for no limit.
 
+Console, API and metrics are for this machine alone unless --http-token names the
+secret they ask for. With --http-cert and --http-key they are HTTPS; the files are
+read again when they change. Behind a proxy that does TLS the token will do, as
+long as it passes the Host header on and sets X-Forwarded-Proto.
+
 Records are kept a week by default. An acknowledged record is in the page cache:
 it survives the death of this process, and after a power cut of a single node
 what was written in the last flush.ms (1000 by default) may be gone. A topic
@@ -38,7 +43,7 @@ and feeds the watchdog as long as the broker answers a request of its own.`,
 			if err != nil {
 				return err
 			}
-			a.print.Note("broker %s, console http://%s, data %s", s.broker.Addr(), s.httpAddr, cfg.Data)
+			a.print.Note("broker %s, console %s, data %s", s.broker.Addr(), s.webURL(), cfg.Data)
 			select {
 			case <-cmd.Context().Done():
 				a.print.Note("stopping")

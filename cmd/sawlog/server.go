@@ -33,6 +33,7 @@ type server struct {
 	supervisor systemd.Notifier
 	http       *http.Server
 	httpAddr   string
+	secure     bool // it is HTTPS
 	log        *slog.Logger
 	cluster    api.Cluster
 	link       *consumer.Link // of the console to the broker
@@ -66,6 +67,7 @@ func (s *server) start(ctx context.Context, c *config.Config) error {
 		if cert, err = openCertificate(c.HTTPCert, c.HTTPKey); err != nil {
 			return err
 		}
+		s.secure = true
 	}
 	s.front.token = api.NewToken(c.HTTPToken)
 	// The port of the console is taken before anything is written.

@@ -32,6 +32,7 @@ type Config struct {
 	Jobs    *jobs.Scheduler
 	Logger  *slog.Logger
 	Version string
+	Login   bool             // pages are for who has logged in
 	Now     func() time.Time // nil = time.Now
 
 	// Elsewhere answers what needs Jobs while that is nil: another node has them.
@@ -114,6 +115,7 @@ func cached(next http.Handler) http.Handler {
 type page struct {
 	Title   string
 	Nav     string // key of the place in the navigation the page belongs to
+	Login   bool   // who sees it can log out
 	Version string
 	Now     time.Time
 	Watch   string // job whose events concern the page; empty = all
@@ -141,7 +143,7 @@ func (p page) Link(path string) string {
 
 // show renders a page whole before a byte of it is sent.
 func (k *console) show(w http.ResponseWriter, status int, name string, p page) {
-	p.Version, p.Now = k.Version, k.Now().UTC()
+	p.Version, p.Now, p.Login = k.Version, k.Now().UTC(), k.Login
 	var b bytes.Buffer
 	if err := k.templates.ExecuteTemplate(&b, name, p); err != nil {
 		k.Logger.Error("page not drawn", "page", name, "err", err)
