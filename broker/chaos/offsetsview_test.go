@@ -131,7 +131,10 @@ func compareViews(v *violations, where string, have, want map[groupAt]int64) {
 }
 
 // stale counts fetches of a group's offsets that were answered with less than an
-// earlier commit had set. A coordinator that was cut off may do so for a moment.
+// earlier commit had set. A coordinator that was cut off may do so for a moment;
+// and one whom a reassignment has replaced, until it applies the entry that says
+// so, for a session at most: as with Kafka, whose clients learn of the new one from
+// the answer to a commit, and read what that one knows.
 func stale(commits, fetches []commit) int {
 	n := 0
 	slices.SortFunc(commits, func(a, b commit) int { return cmp.Compare(a.To, b.To) })

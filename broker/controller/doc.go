@@ -53,6 +53,8 @@
 // clock would wait.
 //
 // A leader whose disk hangs steps down (guard.go). One that is closed hands over.
+// A follower commits what its leader's message vouches for and no more (vouch.go),
+// and stores again what found no room after a cut (guard.go).
 //
 // What is called over the peer network, requests and answers being those of
 // state_askcodec.go:
