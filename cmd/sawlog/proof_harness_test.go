@@ -266,7 +266,7 @@ func duck(t *testing.T, root, query string, into any) {
 	t.Helper()
 	needPython(t)
 	query = strings.ReplaceAll(query, "ROWS", fmt.Sprintf("read_parquet('%s/dt=*/hr=*/*.parquet', hive_partitioning=true, hive_types_autocast=false, union_by_name=true)", root))
-	cmd := exec.Command("python3", "-c", "import duckdb, json, sys\nprint(json.dumps(duckdb.sql(sys.argv[1]).fetchall(), default=str))", query)
+	cmd := exec.Command("python3", "-c", "import duckdb, json, sys\nduckdb.sql('set enable_progress_bar = false')\nprint(json.dumps(duckdb.sql(sys.argv[1]).fetchall(), default=str))", query)
 	var said bytes.Buffer
 	cmd.Stderr = &said
 	out, err := cmd.Output()
