@@ -32,8 +32,8 @@ type Config struct {
 	Jobs    *jobs.Scheduler
 	Logger  *slog.Logger
 	Version string
-	Login   bool             // pages are for who has logged in
 	Now     func() time.Time // nil = time.Now
+	Login   bool             // readers have logged in, so they may log out
 
 	// Elsewhere answers what needs Jobs while that is nil: another node has them.
 	Elsewhere http.Handler
@@ -115,12 +115,12 @@ func cached(next http.Handler) http.Handler {
 type page struct {
 	Title   string
 	Nav     string // key of the place in the navigation the page belongs to
-	Login   bool   // who sees it can log out
 	Version string
 	Now     time.Time
 	Watch   string // job whose events concern the page; empty = all
 	Still   bool   // the page shows a moment: it is not kept live
 	Zone    zone
+	Login   bool // there is a session to end
 	Body    any
 }
 

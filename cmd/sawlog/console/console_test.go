@@ -233,6 +233,18 @@ func TestRunPage(t *testing.T) {
 	want(t, get(t, web, "/console/nowhere", 404), "there is no page /console/nowhere")
 }
 
+// Who has logged in may log out, on every page; else there is nothing to end.
+func TestLogOut(t *testing.T) {
+	s, web := site(t, runner{})
+	if strings.Contains(get(t, web, "/console/", 200), "/logout") {
+		t.Error("nobody has logged in")
+	}
+	web.Config.Handler = New(Config{Jobs: s, Login: true})
+	for path, status := range map[string]int{"/console/": 200, "/console/jobs": 200, "/console/none": 404} {
+		want(t, get(t, web, path, status), `<form method="post" action="/logout"><button class="plain">Log out</button></form>`)
+	}
+}
+
 func TestUnreadableLedgerIsSaid(t *testing.T) {
 	s, web := site(t, runner{err: errors.New("commit.json: wrong prev")})
 	apply(t, s, job)
