@@ -137,7 +137,7 @@ func classify(err error) error {
 	case errors.As(err, &code):
 		return classifyCode(code)
 	case errors.As(err, &network), isConnectionError(err):
-		return fmt.Errorf("%w: %w", ErrUnavailable, err)
+		return fmt.Errorf("%w: %w", ErrUnavailable, Reason(err))
 	default:
 		return err
 	}
