@@ -100,7 +100,7 @@ func (a *BackfillAsk) check() error {
 // checkWindow refuses an empty window.
 func checkWindow(from, to time.Time) error {
 	if !from.Before(to) {
-		return refuse(ErrInvalid, "the window %s..%s is empty", from.Format(time.RFC3339), to.Format(time.RFC3339))
+		return refuse(ErrInvalid, "the window %s..%s is empty: want a start before the end", from.Format(time.RFC3339), to.Format(time.RFC3339))
 	}
 	return nil
 }

@@ -181,8 +181,20 @@ func noBackfill(id string) error {
 	return &Refusal{Kind: ErrNotFound, Msg: fmt.Sprintf("no backfill %q", id), Hint: "sawlog backfill list shows them"}
 }
 
+// CannotSteer is why a backfill can't be steered so, nil where it can.
+func (b *BackfillView) CannotSteer(how string) error {
+	failed := b.Counts[Failed] + b.Counts[Partial]
+	if _, ok := steered(how, b.Status, !b.Open(), failed); ok {
+		return nil
+	}
+	return cannotSteer(&b.Backfill, how, failed)
+}
+
 func cannotSteer(b *Backfill, how string, failed int) error {
-	r := &Refusal{Kind: ErrConflict, Msg: fmt.Sprintf("backfill %s is %s: it cannot be %sd", b.ID, b.Status, how)}
+	r := &Refusal{
+		Kind: ErrConflict, Msg: fmt.Sprintf("backfill %s is %s: it cannot be %sd", b.ID, b.Status, how),
+		Hint: "sawlog backfill get " + b.ID + " shows how it stands",
+	}
 	switch {
 	case how == SteerCancel:
 		r.Msg = fmt.Sprintf("backfill %s is %s: it cannot be cancelled", b.ID, b.Status)

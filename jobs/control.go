@@ -310,7 +310,10 @@ func window(spec *Spec, from, to, now time.Time) ([]time.Time, error) {
 	ticks := spec.Schedule.Ticks(from, to, windowLimit+1)
 	ticks = slices.DeleteFunc(ticks, func(t time.Time) bool { return spec.Schedule.Due(t).After(now) })
 	if len(ticks) == 0 {
-		return nil, refuse(ErrInvalid, "no tick of job %s lies in %s..%s", spec.Name, from.Format(time.RFC3339), to.Format(time.RFC3339))
+		return nil, &Refusal{
+			Kind: ErrInvalid, Msg: fmt.Sprintf("no tick of job %s lies in %s..%s", spec.Name, from.Format(time.RFC3339), to.Format(time.RFC3339)),
+			Hint: "the schedule is " + spec.Schedule.Describe() + "; sawlog job next lists ticks to come",
+		}
 	}
 	if len(ticks) > windowLimit {
 		return nil, refuse(ErrInvalid, "more than %d ticks lie in %s..%s: take a shorter window", windowLimit, from.Format(time.RFC3339), to.Format(time.RFC3339))
@@ -336,7 +339,7 @@ func (s *Scheduler) Cancel(ctx context.Context, id, by string) (*Run, error) {
 	case Running:
 	default:
 		s.act.Unlock()
-		return nil, refuse(ErrConflict, "run %s is %s: it cannot be cancelled", id, r.Status)
+		return nil, r.CannotCancel()
 	}
 	s.mu.Lock()
 	a := s.active[id]
@@ -386,8 +389,8 @@ func (s *Scheduler) Retry(ctx context.Context, id, by string, acceptBad bool, ac
 	if err != nil {
 		return nil, err
 	}
-	if r.Open() || r.Good() {
-		return nil, refuse(ErrConflict, "run %s is %s: there is nothing to retry", id, r.Status)
+	if err := r.CannotRetry(); err != nil {
+		return nil, err
 	}
 	return r, s.again(ctx, r, by, acceptBad, acceptGap)
 }

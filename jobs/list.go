@@ -178,22 +178,34 @@ type NextTick struct {
 	Due  time.Time `json:"due"`
 }
 
-// Next lists the next n ticks of a job.
+// Next lists the next n ticks of a job: after those that are decided on, which
+// lie ahead where the clock was set back.
 func (s *Scheduler) Next(name string, n int) ([]NextTick, error) {
 	spec, err := s.Spec(name)
 	if err != nil {
 		return nil, err
 	}
 	if spec.Schedule == nil {
-		return nil, refuse(ErrInvalid, "job %s has no schedule", name)
+		return nil, &Refusal{Kind: ErrInvalid, Msg: "job " + name + " has no schedule", Hint: "schedule: {every: 1h} in the job file gives it one"}
 	}
-	return spec.Schedule.NextTicks(s.now(), n), nil
+	j, err := s.job(name)
+	if err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	decided := j.cursor()
+	s.mu.Unlock()
+	return spec.Schedule.nextTicks(latest(decided, s.now().Add(-spec.Schedule.Delay)), n), nil
 }
 
 // NextTicks lists the next n ticks that are due after now.
 func (sc *Schedule) NextTicks(now time.Time, n int) []NextTick {
+	return sc.nextTicks(now.Add(-sc.Delay), n)
+}
+
+func (sc *Schedule) nextTicks(after time.Time, n int) []NextTick {
 	out := make([]NextTick, 0, n)
-	for _, t := range sc.Upcoming(now.Add(-sc.Delay), n) {
+	for _, t := range sc.Upcoming(after, n) {
 		out = append(out, NextTick{Tick: t, Due: sc.Due(t)})
 	}
 	return out

@@ -2,6 +2,7 @@ package jobs
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"time"
 
@@ -129,6 +130,26 @@ func (r *Run) Open() bool { return r.Status == Queued || r.Status == Running }
 
 // Good tells whether the run did what it was for.
 func (r *Run) Good() bool { return r.Status == Committed || r.Status == Covered }
+
+// CannotCancel is why a run can't be cancelled, nil where it can.
+func (r *Run) CannotCancel() error {
+	if r.Open() {
+		return nil
+	}
+	return &Refusal{Kind: ErrConflict, Msg: fmt.Sprintf("run %s is %s: it cannot be cancelled", r.Run, r.Status), Hint: "sawlog out drop --run takes back what it loaded"}
+}
+
+// CannotRetry is why a run can't be retried, nil where it can.
+func (r *Run) CannotRetry() error {
+	if !r.Open() && !r.Good() {
+		return nil
+	}
+	hint := "sawlog rerun " + r.Run + " makes its files again"
+	if r.Open() {
+		hint = "sawlog runs watch " + r.Run + " follows it to its end"
+	}
+	return &Refusal{Kind: ErrConflict, Msg: fmt.Sprintf("run %s is %s: there is nothing to retry", r.Run, r.Status), Hint: hint}
+}
 
 func (r *Run) clone() *Run {
 	c := *r
