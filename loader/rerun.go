@@ -315,6 +315,7 @@ func (d *Driver) remake(ctx context.Context, ask RemakeAsk) ([]*Result, error) {
 	failed := map[int]error{}
 	err := d.engine(ctx, Work{
 		PlanID: ask.PlanID, Plan: ask.Plan, Splits: ask.Splits, Retries: remakeRetries,
+		Progress: func(p TaskProgress) { d.event(Event{Kind: "task", Task: &p}) },
 		Done: func(split int, attempt string, err error) {
 			mu.Lock()
 			defer mu.Unlock()

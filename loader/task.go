@@ -189,6 +189,7 @@ func (t *task) readRange(ctx context.Context, phase string, i int, fn func(rng i
 	defer r.Close()
 	t.msg.Topic, t.msg.Partition = in.Topic, in.Partition
 	before := t.done
+	t.tell(phase, 0, false) // the first records may take a while
 	for n := 1; ; n++ {
 		rec, err := r.Next(ctx)
 		if err == io.EOF {
