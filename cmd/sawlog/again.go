@@ -27,7 +27,7 @@ func (a *app) outRequeue() *cobra.Command {
 records: rows that can be made now are, what is still bad is quarantined anew.
 The splits are replaced as a whole, in one step of the ledger. With --job FILE it
 is carried out in this process, else on the server, and waited for.`,
-		Example: "  sawlog out requeue pageviews-hourly-20261129T150100Z-1f2e\n  sawlog out requeue 12 --job pageviews.yaml --dry-run",
+		Example: "  sawlog out requeue RUN\n  sawlog out requeue RUN --job pageviews.yaml --dry-run",
 		RunE:    func(cmd *cobra.Command, args []string) error { return a.loadAgain(cmd.Context(), args[0], f) },
 	}
 	f.add(c)

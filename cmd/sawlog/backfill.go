@@ -127,14 +127,18 @@ func (a *app) backfillWatch() *cobra.Command {
 func (a *app) backfillSteer(how, short string) *cobra.Command {
 	var dryRun bool
 	c := &cobra.Command{
-		Use: how + " BACKFILL", Short: short, Args: cobra.ExactArgs(1), Example: "  sawlog backfill " + how + " BACKFILL",
+		Use: how + " BACKFILL", Short: short, Args: cobra.ExactArgs(1), Example: "  sawlog backfill " + how + " BACKFILL" + map[bool]string{true: " --yes"}[how == jobs.SteerCancel],
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.onServer(cmd.Context(), func(ctx context.Context, c *api.Client) error {
 				b, err := c.GetBackfill(ctx, args[0])
+				if err == nil {
+					err = b.CannotSteer(how)
+				}
 				if err != nil {
 					return err
 				}
 				if dryRun {
+					a.print.Note("backfill %s is %s; %s was not done", b.ID, b.Status, how)
 					return a.printBackfill(b)
 				}
 				if how == jobs.SteerCancel {
@@ -156,27 +160,10 @@ func (a *app) backfillSteer(how, short string) *cobra.Command {
 // watchPause is how often a backfill that is waited for is looked at.
 const watchPause = time.Second
 
-// waitBackfill waits for a backfill's end and says how far it is as that changes.
+// waitBackfill follows a backfill to its end; Ctrl-C leaves it going on.
 func (a *app) waitBackfill(ctx context.Context, b *jobs.BackfillView) error {
-	said := ""
-	for b.Open() {
-		if b.Say != said && a.progress != "none" {
-			a.print.Note("%s: %s", b.ID, b.Say)
-			said = b.Say
-		}
-		select {
-		case <-ctx.Done():
-			a.print.Note("backfill %s goes on on the server; sawlog backfill watch %s follows it", b.ID, b.ID)
-			return context.Cause(ctx)
-		case <-time.After(watchPause):
-		}
-		err := a.onServer(ctx, func(ctx context.Context, c *api.Client) (err error) {
-			b, err = c.GetBackfill(ctx, b.ID)
-			return err
-		})
-		if err != nil {
-			return err
-		}
+	if err := a.followBackfill(ctx, b); err != nil {
+		return err
 	}
 	if err := a.printBackfill(b); err != nil {
 		return err
@@ -185,6 +172,35 @@ func (a *app) waitBackfill(ctx context.Context, b *jobs.BackfillView) error {
 		return nil
 	}
 	return output.Errorf(output.Partial, "backfill %s ended as %s: %s", b.ID, b.Status, b.Say).WithHint("sawlog backfill retry %s tries again what failed", b.ID)
+}
+
+// followBackfill shows how far a backfill is until it has ended.
+func (a *app) followBackfill(ctx context.Context, b *jobs.BackfillView) error {
+	bars := a.newProgress()
+	defer bars.done()
+	for b.Open() {
+		ended := b.Total - b.Counts[jobs.ItemWaiting] - b.Counts[jobs.Queued] - b.Counts[jobs.Running]
+		bars.show("", b.ID, int64(ended), int64(max(b.Total, 1)), "runs", b.ID+": "+b.Say)
+		select {
+		case <-ctx.Done():
+		case <-time.After(watchPause):
+		}
+		err := a.onServer(ctx, func(ctx context.Context, c *api.Client) error {
+			now, err := c.GetBackfill(ctx, b.ID)
+			if err == nil {
+				*b = *now
+			}
+			return err
+		})
+		if ctx.Err() != nil {
+			bars.done()
+			return a.goesOn(ctx, "backfill", b.ID)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (a *app) printBackfill(b *jobs.BackfillView) error {

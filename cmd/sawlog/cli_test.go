@@ -56,7 +56,7 @@ func leaves(c *cobra.Command) []*cobra.Command {
 		all = append(all, c) // it does something by itself too
 	}
 	for _, sub := range c.Commands() {
-		if sub.Name() != "help" && sub.Name() != "completion" {
+		if sub.Name() != "help" {
 			all = append(all, leaves(sub)...)
 		}
 	}
@@ -162,12 +162,12 @@ func TestNoServer(t *testing.T) {
 		"out count": {"d"}, "out schema": {"d"}, "out find": {"d", "t/0@1"}, "out manifest": {"d", "--hour", "2026-11-29T14"},
 		"out changes": {"d"}, "out rewrite": {"d"}, "out requeue": {"r"}, "out amend": {"r", "--root", "none"},
 		"out drop":  {"d", "--window", "2026-11-29T14..2026-11-29T15", "--yes"},
-		"task exec": {"--plan", "none.json", "--index", "0"}, "log dump": {"none.log"}, "man": {"pages"},
+		"task exec": {"--plan", "none.json", "--index", "0"}, "log dump": {"none.log"}, "man": {"pages"}, "completion": {"fish"},
 		"doctor connect": {"127.0.0.1:1"}, "doctor disk": {"."}, "doctor hdfs": {"hdfs://127.0.0.1:1/warehouse"}, "doctor hadoop": {"job"},
 		"cluster drain": {"3"}, "cluster move": {"t", "--to", "1,2"}, "cluster elect": {"t"}, "cluster forget": {"3", "--yes"}, "cluster key": {"new.key"},
 	}
 	want := map[string]int{
-		"version": 0, "config view": 0, "doctor disk": 0, "man": 0, "cluster key": 0,
+		"version": 0, "config view": 0, "doctor disk": 0, "man": 0, "completion": 0, "cluster key": 0,
 		"job apply": 3, "job validate": 3, "log dump": 3, "task exec": 4,
 	}
 	skip := map[string]bool{"demo": true, "serve": true} // they start servers: scripts run them

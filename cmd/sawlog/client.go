@@ -14,12 +14,14 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"sawlog/cmd/sawlog/output"
+	"sawlog/consumer"
 )
 
 // kafka is a client of the brokers a verb talks to. It remembers why the last
 // connection failed, since that says more than a deadline does.
 type kafka struct {
 	*kgo.Client
+	ctx     context.Context // of the invocation; a signal ends it
 	brokers []string
 	timeout time.Duration
 
@@ -32,13 +34,13 @@ func (k *kafka) OnBrokerConnect(meta kgo.BrokerMetadata, _ time.Duration, _ net.
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.dialFail = nil; err != nil {
-		k.dialFail = fmt.Errorf("%s:%d: %w", meta.Host, meta.Port, err)
+		k.dialFail = fmt.Errorf("%s:%d: %w", meta.Host, meta.Port, consumer.Reason(err))
 	}
 }
 
 // dial makes a client and proves that a broker answers.
 func (a *app) dial(ctx context.Context, opts ...kgo.Opt) (*kafka, error) {
-	k := &kafka{brokers: a.brokers, timeout: a.timeout}
+	k := &kafka{ctx: ctx, brokers: a.brokers, timeout: a.timeout}
 	opts = append([]kgo.Opt{
 		kgo.SeedBrokers(a.brokers...),
 		kgo.ClientID("sawlog"),
@@ -66,6 +68,9 @@ func (k *kafka) explain(err error) error {
 	if err == nil {
 		return nil
 	}
+	if k.ctx.Err() != nil {
+		return context.Cause(k.ctx) // nobody waits for more
+	}
 	var code *kerr.Error
 	if errors.As(err, &code) {
 		return kafkaError("", code)
@@ -76,36 +81,39 @@ func (k *kafka) explain(err error) error {
 	if dialFail != nil {
 		err = dialFail
 	}
-	if errors.Is(err, context.Canceled) && dialFail == nil {
-		return err
-	}
 	if half := k.halfDown(err); half != nil {
 		return half
 	}
 	return &output.Error{
-		Code: output.Unavailable, Msg: "no broker answers at " + strings.Join(k.brokers, ","), Err: err,
+		Code: output.Unavailable, Msg: "no broker answers at " + strings.Join(k.brokers, ","), Err: consumer.Reason(err),
 		Hint: "is the server running? sawlog doctor connect " + k.brokers[0],
 	}
 }
 
-// kafkaError gives a Kafka error code its exit code.
+// kafkaError gives a Kafka error code its exit code and a way out.
 func kafkaError(what string, err *kerr.Error) error {
-	e := &output.Error{Code: output.Failed, Msg: strings.TrimSpace(what), Err: fmt.Errorf("%s (%s)", err.Description, err.Message)}
+	e := &output.Error{Code: output.Failed, Msg: strings.TrimSpace(what), Err: fmt.Errorf("%s (%s)", strings.TrimSuffix(err.Description, "."), err.Message)}
 	switch err {
-	case kerr.UnknownTopicOrPartition, kerr.UnknownTopicID, kerr.GroupIDNotFound:
-		e.Code = output.NotFound
-	case kerr.TopicAlreadyExists, kerr.NonEmptyGroup, kerr.GroupSubscribedToTopic, kerr.InvalidUpdateVersion:
-		e.Code = output.Conflict
+	case kerr.UnknownTopicOrPartition, kerr.UnknownTopicID:
+		e.Code, e.Err, e.Hint = output.NotFound, fmt.Errorf("no such topic or partition (%s)", err.Message), "sawlog topic list"
+	case kerr.GroupIDNotFound:
+		e.Code, e.Hint = output.NotFound, "sawlog group list"
+	case kerr.TopicAlreadyExists:
+		e.Code, e.Err, e.Hint = output.Conflict, fmt.Errorf("it is there already (%s)", err.Message), "sawlog topic alter changes it, sawlog topic describe shows it"
+	case kerr.NonEmptyGroup, kerr.GroupSubscribedToTopic:
+		e.Code, e.Hint = output.Conflict, "stop the group's members first: sawlog group describe names them"
+	case kerr.InvalidUpdateVersion:
+		e.Code, e.Hint = output.Conflict, "sawlog cluster brokers names the brokers; all must run the release that knows the level"
 	case kerr.InvalidTopicException, kerr.InvalidPartitions, kerr.InvalidReplicationFactor, kerr.InvalidConfig,
 		kerr.InvalidRequest, kerr.InvalidReplicaAssignment, kerr.PolicyViolation, kerr.InvalidGroupID:
-		e.Code = output.Usage
+		e.Code, e.Hint = output.Usage, "sawlog topic describe --all shows a topic's settings, sawlog cluster brokers where copies may be"
 	case kerr.TopicAuthorizationFailed, kerr.GroupAuthorizationFailed, kerr.ClusterAuthorizationFailed, kerr.SaslAuthenticationFailed:
-		e.Code = output.Auth
+		e.Code, e.Hint = output.Auth, "the brokers ask for a user who may do this"
 	case kerr.OffsetOutOfRange:
-		e.Code = output.Mismatch
+		e.Code, e.Hint = output.Mismatch, "sawlog topic offsets shows where the log starts and ends"
 	default:
 		if err.Retriable {
-			e.Code = output.Unavailable
+			e.Code, e.Hint = output.Unavailable, "try again; sawlog cluster status tells who answers"
 		}
 	}
 	return e
@@ -123,11 +131,10 @@ func kafkaCode(what string, code int16, message *string) error {
 		return fmt.Errorf("%s: %w", what, err)
 	}
 	if message != nil && *message != "" {
-		copied := *known
 		wrapped := kafkaError(what, known)
 		var e *output.Error
 		if errors.As(wrapped, &e) {
-			e.Err = fmt.Errorf("%s (%s)", *message, copied.Message)
+			e.Err = fmt.Errorf("%s (%s)", *message, known.Message)
 		}
 		return wrapped
 	}

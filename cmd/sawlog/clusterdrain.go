@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"slices"
 	"strconv"
 
@@ -129,7 +130,8 @@ func (f *fleet) empty(id int32, shrink bool) ([]move, error) {
 		case shrink && len(to) > 1:
 			to = slices.Delete(to, at, at+1)
 		case len(to) == 1:
-			return nil, output.Errorf(output.Conflict, "%s is on broker %d alone and no other broker is in service", p.name(), id)
+			return nil, output.Errorf(output.Conflict, "%s is on broker %d alone and no other broker is in service", p.name(), id).
+				WithHint("start another broker: sawlog serve --join")
 		default:
 			return nil, output.Errorf(output.Conflict, "%s: every other broker in service holds a copy already", p.name()).
 				WithHint("start another broker, or --shrink to have one copy less")
@@ -199,7 +201,8 @@ func (f *fleet) passOn(id int32) ([]move, error) {
 }
 
 func (a *app) clusterForget() *cobra.Command {
-	return &cobra.Command{
+	var dryRun bool
+	c := &cobra.Command{
 		Use: "forget ID", Short: "Forget a broker that is gone for good", Args: cobra.ExactArgs(1),
 		Long: `Take a broker out of the cluster's memory. It must be stopped and hold nothing:
 see cluster drain.`,
@@ -224,23 +227,32 @@ see cluster drain.`,
 			if b.Holds > 0 {
 				return output.Errorf(output.Conflict, "broker %d holds %d partitions", id, b.Holds).WithHint("sawlog cluster drain %d", id)
 			}
-			if err := a.confirm("forget broker " + args[0]); err != nil {
-				return err
+			if !dryRun {
+				if err := a.forget(cmd.Context(), k, id); err != nil {
+					return err
+				}
 			}
-			req := kmsg.NewPtrUnregisterBrokerRequest()
-			req.BrokerID = id
-			resp, err := ask[*kmsg.UnregisterBrokerResponse](cmd.Context(), k, req)
-			if err != nil {
-				return err
-			}
-			if err := kafkaCode("broker "+args[0], resp.ErrorCode, resp.ErrorMessage); err != nil {
-				return err
-			}
-			return a.print.Print(map[string]any{"forgotten": id}, func() *output.Rows {
+			return a.print.Print(map[string]any{"forgotten": id, "dry_run": dryRun}, func() *output.Rows {
 				rows := &output.Rows{Head: []string{"FORGOTTEN"}}
 				rows.Add(id)
 				return rows
 			})
 		},
 	}
+	c.Flags().BoolVar(&dryRun, "dry-run", false, "only tell whether it could be done")
+	return c
+}
+
+func (a *app) forget(ctx context.Context, k *kafka, id int32) error {
+	what := fmt.Sprintf("broker %d", id)
+	if err := a.confirm("forget " + what); err != nil {
+		return err
+	}
+	req := kmsg.NewPtrUnregisterBrokerRequest()
+	req.BrokerID = id
+	resp, err := ask[*kmsg.UnregisterBrokerResponse](ctx, k, req)
+	if err != nil {
+		return err
+	}
+	return kafkaCode(what, resp.ErrorCode, resp.ErrorMessage)
 }

@@ -29,8 +29,6 @@ const (
 	movesAtOnce = 64
 	// movePoll is how often the controller is asked how far moves are.
 	movePoll = 250 * time.Millisecond
-	// moveNote is how often a person is told of it.
-	moveNote = 10 * time.Second
 )
 
 func (a *app) clusterMove() *cobra.Command {
@@ -52,7 +50,7 @@ With --throttle each broker sends and takes in no more than that in a second for
 copies that aren't complete; at the end the throttle is taken away. Where this
 command was interrupted the throttle stays, and the same command with --throttle 0
 takes it away.`,
-		Example: "  sawlog cluster move orders --to 1,2,3\n  sawlog cluster move orders --to 2,3,4 --throttle 10MiB\n  sawlog cluster move orders/0-3,7 --to 2,3 --dry-run\n  sawlog cluster move orders --cancel",
+		Example: "  sawlog cluster move orders --to 1,2,3\n  sawlog cluster move orders --to 2,3 --throttle 10MiB\n  sawlog cluster move orders/0-3,7 --to 2,3 --dry-run\n  sawlog cluster move orders --cancel",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if cancel == (len(to) > 0) {
 				return output.Errorf(output.Usage, "one of --to and --cancel is needed").WithHint("sawlog cluster move orders --to 1,2,3")
@@ -199,7 +197,7 @@ func (f *fleet) choose(targets []topicPart) ([]*fleetPartition, error) {
 		}
 		for _, p := range wanted {
 			if !of[p] {
-				return nil, output.Errorf(output.NotFound, "topic %s has no partition %d", t.topic, p)
+				return nil, output.Errorf(output.NotFound, "topic %s has no partition %d", t.topic, p).WithHint("sawlog topic describe %s", t.topic)
 			}
 			taken[fmt.Sprintf("%s/%d", t.topic, p)] = true
 		}
@@ -219,7 +217,8 @@ func (a *app) carryOut(ctx context.Context, k *kafka, moves []move, cancel, wait
 	if cancel || !wait {
 		return k.reassign(ctx, moves, cancel)
 	}
-	noted := time.Now()
+	bars := a.newProgress()
+	defer bars.done()
 	for begun := 0; begun < len(moves); {
 		some := moves[begun:min(begun+movesAtOnce, len(moves))]
 		if err := k.reassign(ctx, some, false); err != nil {
@@ -239,14 +238,13 @@ func (a *app) carryOut(ctx context.Context, k *kafka, moves []move, cancel, wait
 			if left == 0 {
 				break
 			}
-			if a.progress != "none" && time.Since(noted) >= moveNote {
-				noted = time.Now()
-				a.print.Note("%d of %d partitions have moved", begun+len(some)-left, len(moves))
-			}
+			moved := fmt.Sprintf("%d of %d partitions have moved", begun+len(some)-left, len(moves))
+			bars.show("", "moved", int64(begun+len(some)-left), int64(len(moves)), "partitions", moved)
 			select {
 			case <-time.After(movePoll):
 			case <-ctx.Done():
-				a.print.Note("%d of %d partitions have moved, %d are under way and go on: sawlog cluster move TOPIC --cancel takes them back", begun+len(some)-left, len(moves), left)
+				bars.done()
+				a.print.Note("%s, %d are under way and go on: sawlog cluster move TOPIC --cancel takes them back", moved, left)
 				return context.Cause(ctx)
 			}
 		}

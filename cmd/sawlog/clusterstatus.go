@@ -70,7 +70,7 @@ func (a *app) clusterStatus() *cobra.Command {
 		Long: `Tell who controls the cluster, how its brokers are and whether all partitions
 have a leader and all their copies. Ends with exit code 1 when a partition has no
 leader; partitions that lack a copy are told and are no failure.`,
-		Example: "  sawlog cluster status\n  sawlog cluster status -o json | jq .partitions",
+		Example: "  sawlog cluster status\n  sawlog cluster status -o json",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			k, f, err := a.fleet(cmd.Context())
 			if err != nil {

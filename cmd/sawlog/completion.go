@@ -2,6 +2,7 @@ package main
 
 import (
 	"io"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -26,13 +27,14 @@ $fpath. The Debian package has all three in place.`,
 		Example: "  sawlog completion bash > ~/.local/share/bash-completion/completions/sawlog",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			write := shells[args[0]]
-			switch {
-			case write == nil:
+			if write == nil {
 				return output.Errorf(output.Usage, "no completion for %q: want bash, fish or zsh", args[0])
-			case a.print.Format != output.Table:
-				return output.Errorf(output.Usage, "a script is for a shell: leave -o out")
 			}
-			return write(cmd.Root(), a.print.Out)
+			var script strings.Builder
+			if err := write(cmd.Root(), &script); err != nil {
+				return err
+			}
+			return a.printText("script", script.String())
 		},
 	}
 }

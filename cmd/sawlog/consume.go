@@ -56,7 +56,7 @@ the last offsets hold no record.
 
 -f takes %t topic, %p partition, %o offset, %T timestamp (RFC 3339), %k key,
 %s value, %h headers, \n and \t.`,
-		Example: "  sawlog consume orders --range earliest..latest -n 10\n  sawlog consume orders --range '0-3=@2026-11-29T14..+1h' -f '%p %o %s\\n'\n  sawlog consume orders -g checkers -o jsonl",
+		Example: "  sawlog consume orders --range earliest..latest -n 10\n  sawlog consume orders --range '0-3=@2026-11-29T14..+1h' -f '%p %o %s\\n'\n  sawlog consume orders -g checkers -n 100 -o jsonl",
 		RunE:    func(cmd *cobra.Command, args []string) error { return a.runConsume(cmd.Context(), f, args[0]) },
 	}
 	flags := c.Flags()
@@ -91,6 +91,7 @@ func (a *app) runConsume(ctx context.Context, f consumeFlags, topic string) erro
 	if _, err := k.metadata(ctx, topic); err != nil {
 		return err
 	}
+	a.print.Stream()
 	if f.group == "" {
 		starts, found, err := a.resolve(ctx, k, topic, f.rng)
 		if err != nil {
@@ -184,6 +185,9 @@ func (k *kafka) fetchError(e kgo.FetchError) error {
 
 func (a *app) leave(k *kafka, f consumeFlags, err error) error {
 	if f.group != "" {
+		if err != nil {
+			a.print.Note("group %s has committed what was printed", f.group)
+		}
 		k.AllowRebalance()
 		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
 		defer cancel()
@@ -244,7 +248,7 @@ func (k *kafka) resolveQuery(ctx context.Context, topic string, q offsets.Query)
 		ids = q.Partitions
 		for _, p := range ids {
 			if !have[p] {
-				return nil, output.Errorf(output.NotFound, "topic %s has no partition %d", topic, p)
+				return nil, output.Errorf(output.NotFound, "topic %s has no partition %d", topic, p).WithHint("sawlog topic offsets %s", topic)
 			}
 		}
 	}

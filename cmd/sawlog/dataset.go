@@ -64,6 +64,12 @@ func (f *storeFlags) over(known sink.Access) (sink.Access, error) {
 
 // open finds the root and reads its ledger. name may be empty with --root.
 func (a *app) openDataset(ctx context.Context, r datasetRef, name string) (sink.Sink, *loader.Ledger, error) {
+	return a.openChecked(ctx, r, name, nil)
+}
+
+// openChecked is openDataset with a check of files that are read back; nil = the
+// loader's own.
+func (a *app) openChecked(ctx context.Context, r datasetRef, name string, check loader.FileCheck) (sink.Sink, *loader.Ledger, error) {
 	root, known := r.root, sink.Access{}
 	if root == "" {
 		if name == "" {
@@ -82,6 +88,6 @@ func (a *app) openDataset(ctx context.Context, r datasetRef, name string) (sink.
 	if err != nil {
 		return nil, nil, err
 	}
-	ledger, err := loader.OpenLedger(ctx, store, "", "", loader.LedgerConfig{Logger: a.logger(), Now: time.Now})
+	ledger, err := loader.OpenLedger(ctx, store, "", "", loader.LedgerConfig{Logger: a.logger(), Now: time.Now, Check: check})
 	return store, ledger, err
 }

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"sawlog/cmd/sawlog/output"
+	"sawlog/consumer"
 )
 
 func (a *app) doctor() *cobra.Command {
@@ -100,7 +101,7 @@ func dialFinding(ctx context.Context, check, addr string, timeout time.Duration,
 	d := net.Dialer{Timeout: timeout}
 	conn, err := d.DialContext(ctx, "tcp", addr)
 	if err != nil {
-		return finding{check, false, err.Error(), advice}
+		return finding{check, false, consumer.Reason(err).Error(), advice}
 	}
 	_ = conn.Close() // only the dial was asked for
 	return finding{check, true, "connected in " + time.Since(start).Round(10*time.Microsecond).String(), ""}

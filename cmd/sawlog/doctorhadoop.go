@@ -68,7 +68,7 @@ func clusterFindings(found []hadoop.Finding) (list []finding, code int) {
 	for _, f := range found {
 		one := finding{f.Check, f.Err == nil, f.Detail, f.Advice}
 		if f.Err != nil {
-			one.Detail = f.Err.Error()
+			one.Detail = consumer.Reason(f.Err).Error()
 			if code == output.OK {
 				code = loader.ExitCode(f.Err)
 			}
@@ -91,7 +91,7 @@ func (a *app) examineReach(ctx context.Context, job *jobs.Spec) (finding, int) {
 		}
 	}
 	if err != nil {
-		f.Detail = err.Error()
+		f.Detail = consumer.Reason(err).Error()
 		return f, output.Code(err)
 	}
 	f.OK = true

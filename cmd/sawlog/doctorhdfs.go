@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"sawlog/cmd/sawlog/output"
+	"sawlog/consumer"
 	"sawlog/loader/sink"
 	"sawlog/loader/sink/hdfs"
 )
@@ -62,7 +63,7 @@ func (a *app) storeFindings(found []hdfs.Finding) error {
 	for _, f := range found {
 		one := finding{f.Check, f.Err == nil, f.Detail, f.Advice}
 		if f.Err != nil {
-			one.Detail = f.Err.Error()
+			one.Detail = consumer.Reason(f.Err).Error()
 			if code == output.OK {
 				code = storeCode(f.Err)
 			}

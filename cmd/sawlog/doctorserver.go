@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"sawlog/cmd/sawlog/output"
+	"sawlog/consumer"
 )
 
 func (a *app) doctorServer() *cobra.Command {
@@ -62,11 +63,11 @@ func (a *app) examineServer(ctx context.Context) ([]finding, error) {
 	start := time.Now()
 	status, text, err := ask("/livez")
 	if err != nil {
-		return []finding{{"lives", false, err.Error(), "is `sawlog serve` running? --server or SAWLOG_SERVER names another address"}}, nil
+		return []finding{{"lives", false, consumer.Reason(err).Error(), "is `sawlog serve` running? --server or SAWLOG_SERVER names another address"}}, nil
 	}
 	list := []finding{{"lives", status == http.StatusOK, fmt.Sprintf("%s answers %d %s after %s", c.Base, status, text, time.Since(start).Round(10*time.Microsecond)), "is that address a sawlog server?"}}
 	if status, text, err = ask("/readyz?verbose"); err != nil {
-		return append(list, finding{"ready", false, err.Error(), ""}), nil
+		return append(list, finding{"ready", false, consumer.Reason(err).Error(), ""}), nil
 	}
 	return append(list, finding{"ready", status == http.StatusOK, text, "its log says more; --token FILE lets it tell what it waits for"}), nil
 }

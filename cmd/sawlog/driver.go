@@ -164,7 +164,7 @@ func isFile(ref string) bool {
 func readJob(path string) (*jobs.Spec, error) {
 	text, err := os.ReadFile(path)
 	if errors.Is(err, os.ErrNotExist) {
-		return nil, &output.Error{Code: output.NotFound, Err: err}
+		return nil, notThere(err)
 	}
 	if err != nil {
 		return nil, err
@@ -221,7 +221,7 @@ func (a *app) targetOf(path, dataset string) (target, error) {
 			return target{spec, spec.Root, a.reach(job.Output.Access), sourceOf(job.Source, a.brokers, a.timeout), &job.Run}, nil
 		}
 	}
-	return target{}, output.Errorf(output.Conflict, "job %s of %s makes no data set %s", job.Name, path, dataset)
+	return target{}, output.Errorf(output.Conflict, "job %s of %s makes no data set %s", job.Name, path, dataset).WithHint("name the job file that the data set is loaded by")
 }
 
 // holders are the data sets one of which holds a run: that of --root, reached as

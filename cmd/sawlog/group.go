@@ -140,6 +140,15 @@ func (d *groupDescription) rows() *output.Rows {
 	return rows
 }
 
+// idle refuses what can't be done to a group while it has members.
+func (d *groupDescription) idle() error {
+	if len(d.Members) == 0 {
+		return nil
+	}
+	return output.Errorf(output.Conflict, "group %s has members: %d", d.Group, len(d.Members)).
+		WithHint("stop them first: sawlog group describe %s names them", d.Group)
+}
+
 func orDash(s string) string {
 	if s == "" {
 		return "-"
@@ -178,7 +187,7 @@ func (k *kafka) describeGroup(ctx context.Context, name string) (*groupDescripti
 		return nil, err
 	}
 	if g.State == "Dead" && len(committed) == 0 {
-		return nil, output.Errorf(output.NotFound, "group %s does not exist", name)
+		return nil, output.Errorf(output.NotFound, "group %s does not exist", name).WithHint("sawlog group list")
 	}
 	d.Positions, err = k.positions(ctx, committed, readers)
 	return d, err
@@ -332,6 +341,13 @@ func (a *app) resetGroup(ctx context.Context, k *kafka, group string, q offsets.
 	if err != nil {
 		return err
 	}
+	d, err := k.describeGroup(ctx, group)
+	if err == nil {
+		err = d.idle()
+	}
+	if err != nil && output.Code(err) != output.NotFound { // a new group may be given offsets, too
+		return err
+	}
 	before, err := k.committed(ctx, group)
 	if err != nil {
 		return err
@@ -394,7 +410,11 @@ func (a *app) groupDelete() *cobra.Command {
 			}
 			defer k.Close()
 			for _, g := range args {
-				if _, err := k.describeGroup(cmd.Context(), g); err != nil {
+				d, err := k.describeGroup(cmd.Context(), g)
+				if err == nil {
+					err = d.idle()
+				}
+				if err != nil {
 					return err
 				}
 			}

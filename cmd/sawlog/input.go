@@ -21,14 +21,14 @@ import (
 )
 
 // openInput opens a file of records: '-' is standard input, .gz and .zst are
-// unpacked.
-func openInput(name string, stdin io.Reader) (io.ReadCloser, error) {
+// unpacked. read is told of the bytes taken from it, as they stand there.
+func openInput(name string, stdin io.Reader, read func(int)) (io.ReadCloser, error) {
 	if name == "-" {
-		return io.NopCloser(stdin), nil
+		return io.NopCloser(counting{stdin, read}), nil
 	}
 	f, err := os.Open(name)
 	if errors.Is(err, os.ErrNotExist) {
-		return nil, &output.Error{Code: output.NotFound, Err: err}
+		return nil, notThere(err)
 	}
 	if err != nil {
 		return nil, err
@@ -36,18 +36,52 @@ func openInput(name string, stdin io.Reader) (io.ReadCloser, error) {
 	var unpacked io.Reader
 	switch {
 	case strings.HasSuffix(name, ".gz"):
-		unpacked, err = gzip.NewReader(f)
+		unpacked, err = gzip.NewReader(counting{f, read})
 	case strings.HasSuffix(name, ".zst"):
 		var z *zstd.Decoder
-		z, err = zstd.NewReader(f)
+		z, err = zstd.NewReader(counting{f, read})
 		unpacked = z
 	default:
-		return f, nil
+		unpacked = counting{f, read}
 	}
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("%s: %w", name, err), f.Close())
 	}
 	return &unpackedFile{unpacked, f}, nil
+}
+
+// notThere is the error of a file that is not there.
+func notThere(err error) *output.Error {
+	e := &output.Error{Code: output.NotFound, Err: err, Hint: "is the path right?"}
+	if dir, err := os.Getwd(); err == nil {
+		e.Hint = "is the path right? It counts from " + dir
+	}
+	return e
+}
+
+// counting tells of the bytes that are read.
+type counting struct {
+	io.Reader
+	read func(int)
+}
+
+func (c counting) Read(b []byte) (int, error) {
+	n, err := c.Reader.Read(b)
+	c.read(n)
+	return n, err
+}
+
+// sizeOf is how many bytes are to be read of some files, 0 where that is not
+// known: of standard input, or of what is no regular file.
+func sizeOf(names []string) (total int64) {
+	for _, name := range names {
+		st, err := os.Stat(name)
+		if name == "-" || err != nil || !st.Mode().IsRegular() {
+			return 0
+		}
+		total += st.Size()
+	}
+	return total
 }
 
 type unpackedFile struct {

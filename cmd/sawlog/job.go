@@ -219,7 +219,7 @@ func (a *app) jobNext() *cobra.Command {
 					return err
 				}
 				if job.Schedule == nil {
-					return output.Errorf(output.Usage, "job %s has no schedule", job.Name)
+					return output.Errorf(output.Usage, "job %s has no schedule", job.Name).WithHint("schedule: {every: 1h} in the job file gives it one")
 				}
 				ticks = job.Schedule.NextTicks(time.Now(), n)
 			} else if err := a.onServer(cmd.Context(), func(ctx context.Context, c *api.Client) (err error) {

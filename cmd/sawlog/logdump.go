@@ -35,8 +35,8 @@ the metadata log with its records, snapshots and stable store, and offsets.db.
 Damage is printed where it is, and what is sound after it; a damaged file ends
 with exit code 8 and the place. Files are only read.`,
 		Example: `  sawlog log dump data/orders-0/00000000000000000000.log
-  sawlog log dump --records --from 1200 -n 10 data/orders-0/00000000000000000000.log
-  sawlog log dump --decode offsets data/__consumer_offsets-7/*.log -o json`,
+  sawlog log dump --records --from 12 -n 10 data/orders-0/00000000000000000000.log
+  sawlog log dump --decode offsets data/__consumer_offsets-14/*.log -o json`,
 		RunE: func(_ *cobra.Command, args []string) error {
 			o.From = offsets.Offset(from)
 			if limit < 0 {
@@ -45,6 +45,7 @@ with exit code 8 and the place. Files are only read.`,
 			if o.Decode = decoders()[decode]; decode != "" && o.Decode == nil {
 				return output.Errorf(output.Usage, "--decode %q: want offsets, jobs or metadata", decode)
 			}
+			a.print.Stream()
 			for _, name := range args {
 				if err := a.dump(name, o, limit); err != nil {
 					return err
@@ -115,11 +116,11 @@ func (a *app) dump(name string, o log.DumpOptions, limit int) error {
 	case err == nil, errors.Is(err, errDumped):
 		return nil
 	case errors.Is(err, os.ErrNotExist):
-		return &output.Error{Code: output.NotFound, Err: err}
+		return notThere(err)
 	case errors.As(err, &corrupt), errors.Is(err, controller.ErrDamaged), errors.Is(err, offsets.ErrDamaged):
 		return &output.Error{Code: output.Mismatch, Err: err, Hint: "what is sound is printed above"}
 	case errors.Is(err, log.ErrNotOurs):
-		return &output.Error{Code: output.Usage, Err: err}
+		return &output.Error{Code: output.Usage, Err: err, Hint: "files of a data directory are segments and indexes of its partitions, its metadata, offsets.db"}
 	}
 	return err
 }

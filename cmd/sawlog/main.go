@@ -5,11 +5,16 @@ package main
 
 import (
 	"context"
+	"errors"
 	"io"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 
+	"github.com/spf13/cobra"
+
+	"sawlog/cmd/sawlog/config"
 	"sawlog/cmd/sawlog/output"
 )
 
@@ -37,22 +42,49 @@ func main() {
 
 // run carries out one invocation and returns its exit code.
 func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
-	app := &app{in: stdin, print: &output.Printer{Format: output.Table, Out: stdout, Err: stderr}}
+	app := &app{in: stdin, print: &output.Printer{Format: formatOf(args), Out: stdout, Err: stderr}}
 	root := app.root()
 	root.SetArgs(args)
 	root.SetIn(stdin)
 	root.SetOut(stdout)
 	root.SetErr(stderr)
 	err := root.ExecuteContext(ctx)
+	if endErr := app.print.End(); err == nil {
+		err = endErr
+	}
 	return app.print.Report(ended(ctx, err))
 }
 
-// ended gives an error that comes of a signal the exit code of that signal;
-// the hint of the error stays.
+// formatOf is what -o asks for, or its variable, before anything else is looked
+// at: an error about the arguments is told in that format, too.
+func formatOf(args []string) output.Format {
+	look := &cobra.Command{FParseErrWhitelist: cobra.FParseErrWhitelist{UnknownFlags: true}}
+	asked := look.Flags().StringP("output", "o", os.Getenv(config.EnvName("output")), "")
+	_ = look.ParseFlags(args) // the verb itself says what is wrong with them
+	if format, err := output.ParseFormat(*asked); err == nil {
+		return format
+	}
+	return output.Table
+}
+
+// ended gives an error that comes of a signal the exit code of that signal, and
+// says so; the hint of the error stays.
 func ended(ctx context.Context, err error) error {
 	cause := context.Cause(ctx)
-	if code := output.Code(err); err == nil || cause == nil || code != output.Failed && code != output.Interrupted {
+	if err == nil || cause == nil {
 		return err
 	}
-	return &output.Error{Code: output.Code(cause), Err: err, Hint: output.Advice(err)}
+	cancelled := errors.Is(err, context.Canceled)
+	switch output.Code(err) {
+	case output.Failed, output.Unavailable, output.Interrupted:
+	default:
+		if !cancelled {
+			return err
+		}
+	}
+	text := strings.ReplaceAll(err.Error(), context.Canceled.Error(), cause.Error())
+	for twice := cause.Error() + ": " + cause.Error(); strings.Contains(text, twice); {
+		text = strings.ReplaceAll(text, twice, cause.Error())
+	}
+	return &output.Error{Code: output.Code(cause), Msg: text, Hint: output.Advice(err)}
 }

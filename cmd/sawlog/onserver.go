@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"time"
 
 	"sawlog/cmd/sawlog/api"
 	"sawlog/cmd/sawlog/config"
@@ -36,6 +37,23 @@ func (a *app) onServer(ctx context.Context, call func(context.Context, *api.Clie
 	ctx, cancel := context.WithTimeout(ctx, a.timeout)
 	defer cancel()
 	return call(ctx, c)
+}
+
+// waiting shows that a call takes the server a while.
+func (a *app) waiting(what string, call func() error) error {
+	bars := a.newProgress()
+	defer bars.done()
+	ended := make(chan error, 1)
+	go func() { ended <- call() }()
+	for began := time.Now(); ; {
+		select {
+		case err := <-ended:
+			return err
+		case <-time.After(time.Second):
+		}
+		text := fmt.Sprintf("%s, for %s now", what, time.Since(began).Round(time.Second))
+		bars.show("", text, 0, 0, "", text)
+	}
 }
 
 // rootOnServer asks the server where a data set is. Who asks reads it as
@@ -126,11 +144,16 @@ func (a *app) waitRuns(ctx context.Context, runs []*jobs.Run) error {
 		for _, task := range r.Tasks { // it may have begun long ago
 			bars.observe(loader.Event{Run: r.Run, Task: &task.TaskProgress})
 		}
-		ended, err := c.Wait(ctx, r.Run, func(ev jobs.Event) { bars.observe(eventOf(ev)) })
+		bars.run(r.Run, r.Status)
+		ended, err := c.Wait(ctx, r.Run, func(ev jobs.Event) {
+			if ev.Kind == "run" {
+				bars.run(r.Run, ev.Status)
+			}
+			bars.observe(eventOf(ev))
+		})
 		bars.done()
-		if context.Cause(ctx) != nil {
-			a.print.Note("run %s goes on on the server; sawlog runs watch %s follows it", r.Run, r.Run)
-			return context.Cause(ctx)
+		if ctx.Err() != nil {
+			return a.goesOn(ctx, "run", r.Run)
 		}
 		if err != nil {
 			return err
@@ -144,6 +167,14 @@ func (a *app) waitRuns(ctx context.Context, runs []*jobs.Run) error {
 		return err
 	}
 	return failed
+}
+
+// goesOn says that what was followed when a person ended the command is still
+// under way on the server: a run or a backfill.
+func (a *app) goesOn(ctx context.Context, what, id string) error {
+	verb := map[string]string{"run": "runs", "backfill": "backfill"}[what]
+	a.print.Note("%s %s goes on on the server; sawlog %s watch %s follows it, %s cancel %s ends it", what, id, verb, id, verb, id)
+	return context.Cause(ctx)
 }
 
 func eventOf(ev jobs.Event) loader.Event {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -190,6 +191,7 @@ func (a *app) outHead() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			a.print.Stream()
 			for _, f := range picked {
 				shown, err := a.headOf(store, f, columns, n)
 				if err != nil {
@@ -234,6 +236,11 @@ func (a *app) headOf(store sink.Sink, file *loader.Visible, columns []string, n 
 	}()
 	names := r.Columns()
 	if len(columns) > 0 {
+		for _, c := range columns {
+			if !slices.Contains(names, c) {
+				return 0, output.Errorf(output.Usage, "--columns: %s has no column %q", file.Path, c).WithHint("sawlog out schema lists the columns")
+			}
+		}
 		names = columns
 	}
 	err = r.Read(columns, 0, n, func(row [][]byte) error {
@@ -278,7 +285,7 @@ func (a *app) outFind() *cobra.Command {
 	ref := datasetRef{}
 	c := &cobra.Command{
 		Use: "find [DATASET] TOPIC/PARTITION@OFFSET", Short: "Say which file holds an offset", Args: cobra.RangeArgs(1, 2),
-		Example: "  sawlog out find pageviews-hourly pageviews/3@123456",
+		Example: "  sawlog out find pageviews-hourly pageviews/3@12",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			what := args[len(args)-1]
 			topic, partition, at, err := parsePosition(what)
@@ -291,7 +298,7 @@ func (a *app) outFind() *cobra.Command {
 			}
 			fold := ledger.Fold()
 			if !fold.Covers(topic, partition, at) {
-				return output.Errorf(output.NotFound, "%s is not loaded in data set %s", what, fold.Dataset)
+				return output.Errorf(output.NotFound, "%s is not loaded in data set %s", what, fold.Dataset).WithHint("sawlog runs list shows what was loaded, sawlog topic offsets what there is")
 			}
 			for _, f := range fold.HoldersOf(topic, partition, at) {
 				row, err := rowOf(cmd.Context(), store, f, partition, at)
@@ -305,7 +312,7 @@ func (a *app) outFind() *cobra.Command {
 					})
 				}
 			}
-			return output.Errorf(output.NotFound, "%s is accounted for and has no row: a control, aborted, compacted or skipped record", what)
+			return output.Errorf(output.NotFound, "%s is accounted for and has no row: a control, aborted, compacted or skipped record", what).WithHint("sawlog consume shows what is at an offset")
 		},
 	}
 	ref.add(c)
@@ -361,7 +368,7 @@ func (a *app) outManifest() *cobra.Command {
 				return err
 			}
 			if len(picked) == 0 {
-				return output.Errorf(output.NotFound, "hour %s holds no file", hour)
+				return output.Errorf(output.NotFound, "hour %s holds no file", hour).WithHint("sawlog out count lists the hours that do")
 			}
 			manifest, err := ledger.ReadManifest(picked[0].HourDir())
 			if err != nil {

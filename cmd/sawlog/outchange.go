@@ -40,7 +40,7 @@ ledger keeps what was dropped and why; the bytes wait under _sawlog/retired for 
 week, then a run sweeps them; they may be deleted there before. The offsets stay
 loaded, so no run brings the rows back by itself: backfill --only all, or rerun
 --with-current-job, does.`,
-		Example: "  sawlog out drop pageviews-hourly --window 2026-11-29T14..2026-11-29T15 --why 'test data' --dry-run\n  sawlog out drop --root /warehouse/pageviews --run 12 --yes",
+		Example: "  sawlog out drop pageviews-hourly --window 2026-11-29T14..2026-11-29T15 --why 'test data' --dry-run\n  sawlog out drop --root /warehouse/pageviews --run RUN --yes",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if (window == "") == (run == "") {
 				return output.Errorf(output.Usage, "--window or --run, one of the two, says what to drop").WithHint("%s", cmd.UseLine())
@@ -98,24 +98,25 @@ func (a *app) outChanges() *cobra.Command {
 hours that touched or sealed, and the offsets loaded. A reader keeps the last
 number it took in and asks --since it: what comes is each later record, in
 order, once.`,
-		Example: "  sawlog out changes pageviews-hourly --since 41 -o jsonl",
+		Example: "  sawlog out changes pageviews-hourly --since 2 -o jsonl",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			_, ledger, err := a.openDataset(cmd.Context(), ref, nameOf(args))
 			if err != nil {
 				return err
 			}
-			list := []*loader.Change{}
+			if a.print.Format != output.Table {
+				a.print.Stream()
+				return ledger.Changes(cmd.Context(), since, func(ch *loader.Change) error { return a.print.Line(ch, "") })
+			}
+			var list []*loader.Change
 			err = ledger.Changes(cmd.Context(), since, func(ch *loader.Change) error {
-				if a.print.Format == output.Lines {
-					return a.print.Line(ch, "")
-				}
 				list = append(list, ch)
 				return nil
 			})
-			if err != nil || a.print.Format == output.Lines {
+			if err != nil {
 				return err
 			}
-			return a.print.Print(list, func() *output.Rows { return changeRows(list) })
+			return a.print.Print(nil, func() *output.Rows { return changeRows(list) })
 		},
 	}
 	ref.add(c)

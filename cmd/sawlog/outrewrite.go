@@ -131,7 +131,7 @@ this binary, and swap their hashes in the ledger, provided that each file holds
 the same rows. Where the files have that profile nothing is done. Needed only
 before a version that no longer knows the old profile. RUN is a run id, a plan
 id or a ledger number.`,
-		Example: "  sawlog out amend 12 --root file:///warehouse/pageviews",
+		Example: "  sawlog out amend RUN --root file:///warehouse/pageviews",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if ref.root == "" && job == "" {
 				return output.Errorf(output.Usage, "--root or --job is needed: amend works on a data set without a server")

@@ -54,7 +54,7 @@ func (a *app) plan() *cobra.Command {
 and splits, rows as an upper bound, hours and sizes estimated; --scan reads the
 log and is exact. Nothing is written. -o json prints a plan that run --plan
 carries out.`,
-		Example: "  sawlog plan pageviews.yaml\n  sawlog plan pageviews.yaml --range 'pageviews/0=0..5000' -o json > plan.json",
+		Example: "  sawlog plan pageviews.yaml\n  sawlog plan pageviews.yaml --range 'pageviews/0=0..40' -o json > plan.json",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ref := args[0]
 			if !isFile(ref) {
@@ -162,17 +162,17 @@ func (a *app) planTarget(ctx context.Context, t target, f planFlags, ask loader.
 func readPlanFile(path string) (*planFile, error) {
 	raw, err := os.ReadFile(path)
 	if errors.Is(err, os.ErrNotExist) {
-		return nil, &output.Error{Code: output.NotFound, Err: err}
+		return nil, notThere(err)
 	}
 	if err != nil {
 		return nil, err
 	}
 	var f planFile
-	if err := json.Unmarshal(raw, &f); err != nil || f.Sawlog != planFileKind || f.Plan == nil {
-		return nil, &output.Error{Code: output.Usage, Msg: path + " is no plan file", Err: err, Hint: "sawlog plan JOB.yaml -o json > plan.json"}
+	if json.Unmarshal(raw, &f) != nil || f.Sawlog != planFileKind || f.Plan == nil {
+		return nil, output.Errorf(output.Usage, "%s is no plan file, or is not whole", path).WithHint("sawlog plan JOB.yaml -o json > plan.json")
 	}
 	if id := loader.PlanID(f.Plan); id != f.ID {
-		return nil, output.Errorf(output.Mismatch, "%s: the plan in it hashes to %s, but it says %s: it was changed or cut off", path, id, f.ID)
+		return nil, output.Errorf(output.Mismatch, "%s: the plan in it hashes to %s, but it says %s: it was changed or cut off", path, id, f.ID).WithHint("make it again: sawlog plan JOB.yaml -o json > plan.json")
 	}
 	return &f, nil
 }

@@ -52,7 +52,7 @@ func (a *app) produce() *cobra.Command {
 Files that end in .gz or .zst are unpacked. With --csv a record ends at an
 unquoted newline, and each file's first record is its header, which is not sent.
 What was acknowledged is printed, also when sending fails or is interrupted.`,
-		Example: "  sawlog produce clicks events.jsonl.gz --key-field user -z zstd\n  sawlog produce rides --csv rides-*.csv.gz --time-field pickup_datetime",
+		Example: "  sawlog produce clicks events.jsonl.gz --key-field user -z zstd\n  sawlog produce rides --csv rides-*.csv.gz --time-field pickup",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.runProduce(cmd.Context(), f, args[0], args[1:])
 		},
@@ -110,6 +110,9 @@ func (a *app) runProduce(ctx context.Context, f produceFlags, topic string, file
 	if err != nil {
 		return err
 	}
+	if limits.partitions > 0 && f.partition >= limits.partitions {
+		return output.Errorf(output.NotFound, "topic %s has no partition %d", topic, f.partition).WithHint("sawlog topic describe %s", topic)
+	}
 	opts = append(opts, kgo.ProducerBatchMaxBytes(limits.maxBatch))
 	k, err := a.dial(ctx, opts...)
 	if err != nil {
@@ -120,8 +123,9 @@ func (a *app) runProduce(ctx context.Context, f produceFlags, topic string, file
 		files = []string{"-"}
 	}
 	p := &producing{app: a, k: k, flags: f, topic: topic, limits: limits, ranges: map[int32]*producedRange{}}
-	p.said = time.Now()
+	p.bars, p.size = a.newProgress(), sizeOf(files)
 	sendErr := p.all(ctx, files)
+	p.bars.done()
 	sum := p.summary()
 	if err := a.print.Print(sum, sum.rows); err != nil {
 		return err
@@ -149,7 +153,10 @@ type producing struct {
 	topic  string
 	limits topicLimits
 
-	said  time.Time // when tell last said something
+	bars  *progress
+	size  int64        // bytes of the files; 0 = not known
+	told  int64        // records sent when tell last said something
+	read  atomic.Int64 // bytes of the files
 	old   atomic.Int64
 	acked atomic.Int64 // when a record was last acknowledged, nanoseconds
 
@@ -223,7 +230,7 @@ func (p *producing) sendAll(ctx context.Context, files []string) error {
 }
 
 func (p *producing) sendFile(ctx context.Context, name string) (err error) {
-	src, err := openInput(name, p.app.in)
+	src, err := openInput(name, p.app.in, func(n int) { p.read.Add(int64(n)) })
 	if err != nil {
 		return err
 	}
@@ -323,14 +330,17 @@ func (p *producing) counted(r *kgo.Record) {
 	p.bytes += int64(len(r.Value))
 }
 
-// tell says every ten seconds how far the sending has come.
+// tellEvery is how many records are sent between two looks at how far it is.
+const tellEvery = 1000
+
+// tell says how far the sending has come.
 func (p *producing) tell() {
-	if p.app.progress == "none" || time.Since(p.said) < 10*time.Second {
+	if p.told++; p.told%tellEvery != 0 {
 		return
 	}
-	p.said = time.Now()
 	s := p.summary()
-	p.app.print.Note("%d records acknowledged, %s", s.Records, output.Bytes(s.Bytes))
+	line := fmt.Sprintf("%d records acknowledged, %s", s.Records, output.Bytes(s.Bytes))
+	p.bars.show("", line, p.read.Load(), p.size, "bytes", line)
 }
 
 func (p *producing) explain(err error, where string) error {
@@ -368,8 +378,9 @@ func (p *producing) summary() produced {
 
 // topicLimits are the configs of a topic that matter to a producer.
 type topicLimits struct {
-	maxBatch  int32
-	retention time.Duration // 0 = kept for ever
+	maxBatch   int32
+	retention  time.Duration // 0 = kept for ever
+	partitions int32         // 0 = there is no topic yet
 }
 
 func (a *app) topicLimits(ctx context.Context, topic string) (topicLimits, error) {
@@ -386,6 +397,11 @@ func (a *app) topicLimits(ctx context.Context, topic string) (topicLimits, error
 	if err != nil {
 		return limits, err
 	}
+	meta, err := k.metadata(ctx, topic)
+	if err != nil {
+		return limits, err
+	}
+	limits.partitions = int32(len(meta.Topics[0].Partitions))
 	for _, c := range configs {
 		n, err := strconv.ParseInt(c.Value, 10, 64)
 		switch {

@@ -2,7 +2,9 @@ package main
 
 import (
 	"fmt"
+	"os"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/vbauerster/mpb/v8"
@@ -12,27 +14,41 @@ import (
 	"sawlog/loader"
 )
 
-// progress shows how far a run has come: a bar for each task on a terminal, a
-// line every ten seconds elsewhere.
+const (
+	// lineEvery is how often a line is printed where there are no bars.
+	lineEvery = 10 * time.Second
+	// barsMost is how many bars a screen holds.
+	barsMost = 16
+)
+
+// progress shows how far long work has come: a bar for each part of it on a
+// terminal, a line every ten seconds elsewhere.
 type progress struct {
 	app *app
 
 	mu    sync.Mutex
 	tasks map[int]loader.TaskProgress
-	bars  map[int]*mpb.Bar
+	bars  map[string]*bar
+	line  string // that tells of all parts; "" = nothing has begun
 	pool  *mpb.Progress
 
+	over  sync.Once
 	ended chan struct{} // closed by done
 	lines sync.WaitGroup
 }
 
-// lineEvery is how often a line is printed where there are no bars.
-const lineEvery = 10 * time.Second
+// bar is one part of the work on a terminal.
+type bar struct {
+	*mpb.Bar
+	total int64
+	text  atomic.Pointer[string] // what stands before it
+}
 
 func (a *app) newProgress() *progress {
-	p := &progress{app: a, tasks: map[int]loader.TaskProgress{}, bars: map[int]*mpb.Bar{}, ended: make(chan struct{})}
+	p := &progress{app: a, tasks: map[int]loader.TaskProgress{}, bars: map[string]*bar{}, ended: make(chan struct{})}
+	terminal := output.IsTerminal(a.print.Err) && os.Getenv("TERM") != "dumb"
 	switch {
-	case a.progress == "bar" || a.progress == "auto" && output.IsTerminal(a.print.Err):
+	case a.progress == "bar" || a.progress == "auto" && terminal:
 		p.pool = mpb.New(mpb.WithOutput(a.print.Err), mpb.WithWidth(40), mpb.WithRefreshRate(200*time.Millisecond))
 	case a.progress != "none":
 		p.lines.Go(p.print)
@@ -40,7 +56,7 @@ func (a *app) newProgress() *progress {
 	return p
 }
 
-// print says how far the run is, once there is something to say.
+// print says how far the work is, once there is something to say.
 func (p *progress) print() {
 	again := time.NewTicker(lineEvery)
 	defer again.Stop()
@@ -51,68 +67,113 @@ func (p *progress) print() {
 		case <-again.C:
 		}
 		p.mu.Lock()
-		if len(p.tasks) > 0 {
-			p.app.print.Note("%s", p.line())
+		if p.line != "" {
+			p.app.print.Note("%s", p.line)
 		}
 		p.mu.Unlock()
 	}
 }
 
-// observe takes an event of the run; it may be called from any goroutine.
-func (p *progress) observe(e loader.Event) {
+// show tells how far a part of the work is: its name, what stands before its bar,
+// how many of which unit are done, and the line that tells of all parts. With a
+// total of 0 nobody knows how much there is, and the text stands alone.
+func (p *progress) show(name, text string, done, total int64, unit, line string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.app.progress == "none" {
+	p.line = line
+	if p.pool == nil {
 		return
 	}
-	if e.Task != nil {
-		p.tasks[e.Task.Split] = *e.Task
-		if p.pool != nil {
-			p.bar(*e.Task)
-		}
-		return
-	}
-	if p.app.verbose || e.Kind == "revision" || e.Err != nil && e.Kind != "done" { // the end of a run is told by the verb
-		text := e.Text
-		if e.Err != nil {
-			text += ": " + e.Err.Error()
-		}
-		p.app.print.Note("%s: %s", e.Kind, text)
-	}
-}
-
-func (p *progress) bar(t loader.TaskProgress) {
-	b := p.bars[t.Split]
+	b := p.bars[name]
 	if b == nil {
-		if len(p.bars) >= barsMost || t.Phase == "done" {
+		if len(p.bars) >= barsMost {
 			return
 		}
-		split := t.Split
-		b = p.pool.AddBar(0, mpb.BarRemoveOnComplete(),
-			mpb.PrependDecorators(decor.Name(fmt.Sprintf("split %d ", split)), decor.Any(func(decor.Statistics) string { return p.phase(split) })),
-			mpb.AppendDecorators(decor.Percentage(), decor.Any(func(s decor.Statistics) string { return fmt.Sprintf(" of %d offsets", max(s.Total-1, 0)) })))
-		p.bars[t.Split] = b
+		b = p.draw(text, total, unit)
+		p.bars[name] = b
 	}
-	b.SetTotal(t.Total+1, false) // one more than there is to read: then it is to be written
-	b.SetCurrent(min(t.Offsets, t.Total))
-	if t.Phase == "done" { // it makes room for another
-		b.SetTotal(-1, true)
-		delete(p.bars, t.Split)
-	}
+	b.text.Store(&text)
+	b.SetCurrent(min(done, b.total))
 }
 
-// barsMost is how many bars a screen holds.
-const barsMost = 16
-
-func (p *progress) phase(split int) string {
-	if !p.mu.TryLock() {
-		return ""
+// draw makes a bar. It is one longer than there is to do: a part is over when it
+// says so, not when all is read.
+func (p *progress) draw(text string, total int64, unit string) *bar {
+	b := &bar{total: total}
+	b.text.Store(&text)
+	before := decor.Any(func(decor.Statistics) string { return *b.text.Load() + " " })
+	options := []mpb.BarOption{mpb.BarRemoveOnComplete(), mpb.PrependDecorators(before)}
+	if total == 0 {
+		b.Bar = p.pool.New(0, mpb.NopStyle(), options...)
+		return b
 	}
+	after := decor.Any(func(decor.Statistics) string { return fmt.Sprintf(" of %d %s", total, unit) })
+	b.Bar = p.pool.AddBar(total+1, append(options, mpb.AppendDecorators(decor.Percentage(), after))...)
+	return b
+}
+
+// finish takes the bar of a part away: it makes room for another.
+func (p *progress) finish(name string) {
+	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.tasks[split].Phase + " "
+	if b := p.bars[name]; b != nil {
+		b.SetCurrent(b.total + 1)
+		delete(p.bars, name)
+	}
 }
 
-func (p *progress) line() string {
+// note writes a sentence, above the bars where there are some.
+func (p *progress) note(format string, args ...any) {
+	if p.pool == nil {
+		p.app.print.Note(format, args...)
+		return
+	}
+	_, _ = fmt.Fprintf(p.pool, format+"\n", args...) // standard error gone: nobody is left to tell
+}
+
+// observe takes an event of a run; it may be called from any goroutine.
+func (p *progress) observe(e loader.Event) {
+	if e.Task != nil {
+		p.task(*e.Task)
+		return
+	}
+	tell := p.app.verbose || e.Kind == "revision" || e.Err != nil && e.Kind != "done" // the end of a run is told by the verb
+	if !tell || p.app.progress == "none" {
+		return
+	}
+	text := e.Text
+	if e.Err != nil {
+		text += ": " + e.Err.Error()
+	}
+	p.note("%s: %s", e.Kind, text)
+}
+
+// run says that a run is queued, or goes on, until something is heard of its
+// tasks.
+func (p *progress) run(id, status string) {
+	p.mu.Lock()
+	heard := len(p.tasks) > 0
+	p.mu.Unlock()
+	if !heard {
+		p.show(id, id+" is "+status, 0, 0, "", id+" is "+status)
+	}
+}
+
+// task takes how far a task is.
+func (p *progress) task(t loader.TaskProgress) {
+	p.mu.Lock()
+	p.tasks[t.Split] = t
+	line := p.tasksLine()
+	p.mu.Unlock()
+	name := fmt.Sprintf("split %d", t.Split)
+	p.show(name, name+" "+t.Phase, t.Offsets, max(t.Total, 1), "offsets", line)
+	if t.Phase == "done" {
+		p.finish(name)
+	}
+}
+
+// tasksLine tells of all tasks; the caller holds mu.
+func (p *progress) tasksLine() string {
 	var read, total, rows, bad, held int64
 	ended := 0
 	for _, t := range p.tasks {
@@ -128,9 +189,9 @@ func (p *progress) line() string {
 	return line
 }
 
-// done takes the bars off the screen.
+// done takes the bars off the screen; once is enough.
 func (p *progress) done() {
-	close(p.ended)
+	p.over.Do(func() { close(p.ended) })
 	p.lines.Wait()
 	if p.pool == nil {
 		return

@@ -25,7 +25,7 @@ the job gives the engine, brokers, SASL, TLS and HDFS settings, and no rule.
 With --with-current-job the offsets of the run are loaded again by the job as it
 is now, new columns, types and rules included, and take the place of the old
 files in one step of the ledger; --job FILE does that in this process.`,
-		Example: "  sawlog rerun pageviews-hourly-20261129T150100Z-1f2e\n  sawlog rerun 12 --with-current-job --job pageviews.yaml\n  sawlog rerun 12 --root file:///warehouse/pageviews\n  sawlog rerun 12 --job pageviews.yaml",
+		Example: "  sawlog rerun RUN\n  sawlog rerun RUN --with-current-job --job pageviews.yaml\n  sawlog rerun RUN --root file:///warehouse/pageviews\n  sawlog rerun RUN --job pageviews.yaml",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if current && ref.root != "" {
 				return output.Errorf(output.Usage, "--with-current-job takes the root from the job").WithHint("name the job file with --job FILE")

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -10,6 +11,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"sawlog/cmd/sawlog/config"
 	"sawlog/cmd/sawlog/output"
@@ -17,6 +19,7 @@ import (
 
 // app holds what every verb shares: the global flags and where it prints.
 type app struct {
+	ctx   context.Context // of the invocation; a signal ends it
 	in    io.Reader
 	print *output.Printer
 
@@ -51,18 +54,39 @@ Exit codes: 0 ok, 1 failed, 2 usage or invalid config, 3 not found, 4 conflict,
 	flags.StringSliceVarP(&a.brokers, "brokers", "b", []string{"127.0.0.1:9092"}, "Kafka addresses `HOST:PORT`,…")
 	flags.StringVar(&a.server, "server", "http://127.0.0.1:8088", "`URL` of the server's API")
 	flags.StringVar(&a.token, "token", "", "`FILE` with the token of the server's API, where it wants one")
-	flags.StringVarP(&a.format, "output", "o", "table", "table, json, or jsonl where it streams")
+	flags.StringVarP(&a.format, "output", "o", "table", "table, json (one value), or jsonl (a line for each element of a list)")
 	flags.BoolVarP(&a.verbose, "verbose", "v", false, "say more on standard error")
 	flags.DurationVar(&a.timeout, "timeout", 30*time.Second, "how long a request may take; HDFS has a minute unless it is set")
 	flags.StringVar(&a.color, "color", "auto", "auto, always or never")
 	flags.StringVar(&a.progress, "progress", "auto", "auto, bar, plain or none")
 	flags.BoolVar(&a.yes, "yes", false, "do not ask before destroying something")
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
-		return output.Errorf(output.Usage, "%s", err).WithHint("%s --help", cmd.CommandPath())
+		return output.Errorf(output.Usage, "%s", flagText(err)).WithHint("%s --help", cmd.CommandPath())
 	})
 	root.AddCommand(a.verbs()...)
 	guard(root)
 	return root
+}
+
+// flagText says what is wrong with a flag: its name, what was given, what it
+// takes.
+func flagText(err error) string {
+	var wrong *pflag.InvalidValueError
+	if !errors.As(err, &wrong) {
+		return err.Error()
+	}
+	want := "a whole number"
+	switch flag := wrong.GetFlag(); flag.Value.Type() {
+	case "bool":
+		want = "true or false"
+	case "duration":
+		want = "a time such as 500ms, 30s or 5m"
+	case "int32Slice":
+		want = "numbers with commas between them"
+	case "stringSlice":
+		want = "names with commas between them"
+	}
+	return fmt.Sprintf("--%s %q: want %s", wrong.GetFlag().Name, wrong.GetValue(), want)
 }
 
 // guard makes wrong arguments exit 2 with the usage line, and a verb that only
@@ -97,11 +121,12 @@ func guard(c *cobra.Command) {
 
 // prepare reads the global flags, with the environment behind them.
 func (a *app) prepare(cmd *cobra.Command) error {
+	a.ctx = cmd.Context()
 	flags := cmd.Flags()
 	for _, name := range []string{"brokers", "server", "token", "output", "timeout", "color", "progress"} {
 		if text, ok := os.LookupEnv(config.EnvName(name)); ok && !flags.Changed(name) {
 			if err := flags.Set(name, text); err != nil {
-				return output.Errorf(output.Usage, "%s: %s", config.EnvName(name), err)
+				return output.Errorf(output.Usage, "%s: %s", config.EnvName(name), flagText(err))
 			}
 		}
 	}
@@ -154,12 +179,19 @@ func (a *app) confirm(what string) error {
 		return output.Errorf(output.Usage, "%s: this destroys something", what).WithHint("add --yes, or --dry-run to see what would happen")
 	}
 	a.print.Note("%s? [y/N]", what)
-	var answer string
-	if _, err := fmt.Fscanln(a.in, &answer); err != nil && !errors.Is(err, io.EOF) && answer == "" {
-		return output.Errorf(output.Failed, "not confirmed")
+	answers := make(chan string, 1)
+	go func() { // a read of a terminal can't be ended: the process ends first
+		var answer string
+		_, _ = fmt.Fscanln(a.in, &answer) // nothing is no
+		answers <- answer
+	}()
+	select {
+	case <-a.ctx.Done():
+		return fmt.Errorf("%s: nothing was changed: %w", what, context.Cause(a.ctx))
+	case answer := <-answers:
+		if strings.EqualFold(answer, "y") || strings.EqualFold(answer, "yes") {
+			return nil
+		}
 	}
-	if !strings.EqualFold(answer, "y") && !strings.EqualFold(answer, "yes") {
-		return output.Errorf(output.Failed, "not confirmed")
-	}
-	return nil
+	return output.Errorf(output.Failed, "%s: not confirmed, nothing was changed", what)
 }

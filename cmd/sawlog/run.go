@@ -76,7 +76,7 @@ nothing is left to load the status is "covered" and the exit code 0.
 
 A plan names its root, brokers and how HDFS is reached; --job FILE adds what is
 in no plan: the engine, limits, SASL and TLS of the job it was made for.`,
-		Example: "  sawlog run pageviews.yaml -o json\n  sawlog run pageviews-hourly --wait\n  sawlog run --plan plan.json --root file:///tmp/copy",
+		Example: "  sawlog run pageviews.yaml -o json\n  sawlog run pageviews-hourly --wait\n  sawlog run --plan plan.json",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			switch {
 			case f.planPath != "" && len(args) == 0:
@@ -161,6 +161,10 @@ func (a *app) runWindow(ctx context.Context, job *jobs.Spec, targets []target, p
 	ticks := job.Schedule.Ticks(from, to, 10_000)
 	if len(ticks) == 0 {
 		a.print.Note("no tick of %s is due in [%s, %s)", job.Name, from.Format(time.RFC3339), to.Format(time.RFC3339))
+		return a.print.Print([]loader.Outcome{}, func() *output.Rows { return &output.Rows{} })
+	}
+	if f.dryRun {
+		return a.previewTicks(ctx, targets, ticks, p.acceptGap)
 	}
 	var outcomes []*loader.Outcome
 	for _, tick := range ticks {

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"slices"
 	"strings"
 	"time"
 
@@ -24,6 +25,9 @@ func (a *app) runs() *cobra.Command {
 	return c
 }
 
+// runStates are what a run may be.
+var runStates = []string{jobs.Queued, jobs.Running, jobs.Committed, jobs.Covered, jobs.Failed, jobs.Partial, jobs.Cancelled}
+
 func (a *app) runsList() *cobra.Command {
 	f := jobs.RunFilter{}
 	var since string
@@ -33,6 +37,9 @@ func (a *app) runsList() *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) (err error) {
 			if f.Limit < 1 {
 				return output.Errorf(output.Usage, "--limit %d: want 1 or more", f.Limit)
+			}
+			if f.Status != "" && !slices.Contains(runStates, f.Status) {
+				return output.Errorf(output.Usage, "--status %q: want one of %s", f.Status, strings.Join(runStates, ", "))
 			}
 			if since != "" {
 				if f.Since, err = offsets.ParseTime(since, time.Now()); err != nil {
@@ -134,8 +141,12 @@ func (a *app) runsCancel() *cobra.Command {
 		Use: "cancel RUN", Short: "Stop a run that has not committed", Args: cobra.ExactArgs(1), Example: "  sawlog runs cancel RUN --yes",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.steerRun(cmd.Context(), func(ctx context.Context, c *api.Client) (*jobs.Run, error) {
-				if dryRun {
-					return c.Run(ctx, args[0])
+				r, err := c.Run(ctx, args[0])
+				if err == nil {
+					err = r.CannotCancel()
+				}
+				if err != nil || dryRun {
+					return r, err
 				}
 				if err := a.confirm("cancel run " + args[0]); err != nil {
 					return nil, err
@@ -156,7 +167,11 @@ func (a *app) runsRetry() *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.steerRun(cmd.Context(), func(ctx context.Context, c *api.Client) (*jobs.Run, error) {
 				if dryRun {
-					return c.Run(ctx, args[0])
+					r, err := c.Run(ctx, args[0])
+					if err == nil {
+						err = r.CannotRetry()
+					}
+					return r, err
 				}
 				return c.Retry(ctx, args[0], ask)
 			})
@@ -175,7 +190,7 @@ func (a *app) rerunOnServer(ctx context.Context, run string) (*loader.RerunRepor
 		return nil, err
 	}
 	report := &loader.RerunReport{}
-	return report, c.Rerun(ctx, run, report)
+	return report, a.waiting("the server reruns "+run, func() error { return c.Rerun(ctx, run, report) })
 }
 
 // verifyOnServer checks a data set, or a run, the server knows.
@@ -185,10 +200,13 @@ func (a *app) verifyOnServer(ctx context.Context, what string) (*loader.VerifyRe
 		return nil, err
 	}
 	var raw json.RawMessage
-	err = c.VerifyDataset(ctx, what, &raw)
-	if output.Code(err) == output.NotFound {
-		err = c.VerifyRun(ctx, what, &raw)
-	}
+	err = a.waiting("the server verifies "+what, func() error {
+		err := c.VerifyDataset(ctx, what, &raw)
+		if output.Code(err) == output.NotFound {
+			err = c.VerifyRun(ctx, what, &raw)
+		}
+		return err
+	})
 	report := &loader.VerifyReport{}
 	if len(raw) > 0 {
 		if parseErr := json.Unmarshal(raw, report); parseErr != nil {

@@ -24,7 +24,7 @@ type taskFlags struct {
 }
 
 func (a *app) task() *cobra.Command {
-	c := &cobra.Command{Use: "task", Short: "Carry out a task of a run; engines call it", Example: "  sawlog task exec --plan plan.json --index 3"}
+	c := &cobra.Command{Use: "task", Short: "Carry out a task of a run; engines call it", Example: "  sawlog task exec --plan plan.json --index 0"}
 	f := taskFlags{}
 	exec := &cobra.Command{
 		Use: "exec --stdin | --plan FILE --index N", Short: "Carry out one split of a plan",
@@ -34,7 +34,7 @@ file, or task N of the task list an engine made. Progress and the result are JSO
 lines on standard output; with --streaming they are what Hadoop Streaming takes
 of a mapper: status and counters on standard error, one line of output.
 Exit codes: 0, 6 try again, 3, 4, 5 or 8 do not.`,
-		Example:           "  sawlog task exec --plan plan.json --index 3",
+		Example:           "  sawlog task exec --plan plan.json --index 0",
 		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error { return taskError(a.prepare(cmd)) },
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 0 {
@@ -57,7 +57,9 @@ Exit codes: 0, 6 try again, 3, 4, 5 or 8 do not.`,
 			return output.Exit(loader.Exec(cmd.Context(), spec, open, tell, a.logger()))
 		},
 	}
-	exec.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return output.Errorf(output.Conflict, "%s", err) })
+	exec.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		return output.Errorf(output.Conflict, "%s", flagText(err)).WithHint("%s --help", cmd.CommandPath())
+	})
 	exec.Flags().BoolVar(&f.stdin, "stdin", false, "read the task spec from standard input")
 	exec.Flags().BoolVar(&f.streaming, "streaming", false, "speak as a mapper of Hadoop Streaming")
 	exec.Flags().StringVar(&f.plan, "plan", "", "plan `FILE`, as plan -o json printed it, or a task list")
@@ -86,7 +88,9 @@ func (a *app) taskSpec(f taskFlags) (*loader.ExecSpec, error) {
 	}
 	raw, err := os.ReadFile(f.plan)
 	if errors.Is(err, os.ErrNotExist) {
-		return nil, &output.Error{Code: output.Conflict, Err: err}
+		gone := notThere(err)
+		gone.Code = output.Conflict
+		return nil, gone
 	}
 	if err != nil {
 		return nil, err

@@ -13,7 +13,7 @@ import (
 func (a *app) topic() *cobra.Command {
 	c := &cobra.Command{
 		Use: "topic", Short: "List, make, change, trim and delete topics",
-		Example: "  sawlog topic create orders --partitions 6\n  sawlog topic describe orders",
+		Example: "  sawlog topic create invoices --partitions 6\n  sawlog topic describe invoices",
 	}
 	c.AddCommand(a.topicList(), a.topicCreate(), a.topicDescribe(), a.topicAlter(), a.topicDelete(), a.topicTrim(), a.topicOffsets())
 	return c
@@ -78,7 +78,7 @@ func (a *app) topicCreate() *cobra.Command {
 	var dryRun bool
 	c := &cobra.Command{
 		Use: "create NAME", Short: "Make a topic", Args: cobra.ExactArgs(1),
-		Example: "  sawlog topic create orders --partitions 6 --config retention.ms=604800000",
+		Example: "  sawlog topic create invoices --partitions 6 --config retention.ms=604800000",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			req := kmsg.NewPtrCreateTopicsRequest()
 			t := kmsg.NewCreateTopicsRequestTopic()

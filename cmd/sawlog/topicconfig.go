@@ -119,13 +119,18 @@ func (a *app) topicAlter() *cobra.Command {
 			if _, err := k.metadata(cmd.Context(), args[0]); err != nil {
 				return err
 			}
+			if partitions != 0 { // before anything is changed
+				if err := a.addPartitions(cmd, k, args[0], partitions, true); err != nil {
+					return err
+				}
+			}
 			if len(pairs)+len(unset) > 0 {
 				if err := a.alterConfigs(cmd, k, args[0], pairs, unset, dryRun); err != nil {
 					return err
 				}
 			}
-			if partitions != 0 {
-				if err := a.addPartitions(cmd, k, args[0], partitions, dryRun); err != nil {
+			if partitions != 0 && !dryRun {
+				if err := a.addPartitions(cmd, k, args[0], partitions, false); err != nil {
 					return err
 				}
 			}

@@ -22,7 +22,7 @@ func (a *app) topicTrim() *cobra.Command {
 	c := &cobra.Command{
 		Use: "trim TOPIC --to BOUND", Short: "Delete a topic's oldest records", Args: cobra.ExactArgs(1),
 		Long:    "Delete the records before a bound, for good: the log of each partition starts\nthere from then on. BOUND is latest, N, -N (before the end) or @TIME.",
-		Example: "  sawlog topic trim orders --to @-7d --dry-run\n  sawlog topic trim orders --partition 0-3 --to 120000 --yes",
+		Example: "  sawlog topic trim orders --to @-7d --dry-run\n  sawlog topic trim orders --partition 0-3 --to 50 --yes",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if to == "" {
 				return output.Errorf(output.Usage, "--to is needed").WithHint("%s", cmd.Example)

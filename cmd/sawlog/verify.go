@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"io"
 
 	"github.com/spf13/cobra"
 
@@ -28,7 +29,7 @@ and from the brokers of the job (with --root from --brokers), decoded and put
 into hours by the rules they were loaded by: per hour the rows of the log must
 be the rows of the files. Ranges that retention or compaction has removed since
 are named as gone, and end with exit code 8 too.`,
-		Example: "  sawlog verify pageviews-hourly\n  sawlog verify --root file:///warehouse/pageviews -o json\n  sawlog verify 12 --root file:///warehouse/pageviews --against-log",
+		Example: "  sawlog verify pageviews-hourly\n  sawlog verify --root file:///warehouse/pageviews -o json\n  sawlog verify RUN --root file:///warehouse/pageviews --against-log",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if againstLog {
 				return a.verifyLog(cmd.Context(), ref, nameOf(args))
@@ -115,16 +116,38 @@ func (a *app) runVerify(ctx context.Context, ref datasetRef, what string) error 
 	case ref.root == "":
 		report, err = a.verifyOnServer(ctx, what)
 	default:
-		_, ledger, openErr := a.openDataset(ctx, ref, "")
-		if openErr != nil {
-			return openErr
-		}
-		report, err = ledger.Verify(ctx, what)
+		report, err = a.verifyHere(ctx, ref, what)
 	}
 	if printErr := a.printVerify(report); printErr != nil {
 		return printErr
 	}
 	return err
+}
+
+// verifyHere checks a run or a data set in this process.
+func (a *app) verifyHere(ctx context.Context, ref datasetRef, what string) (*loader.VerifyReport, error) {
+	bars := a.newProgress()
+	defer bars.done()
+	var read, total int64
+	check := func(r io.ReaderAt, size int64, file *loader.File) error {
+		read++
+		bars.show("", "files", read, max(read, total), "files", fmt.Sprintf("%d of %d files read", read, total))
+		return loader.CheckFooter(r, size, file)
+	}
+	_, ledger, err := a.openChecked(ctx, ref, "", check)
+	if err != nil {
+		return nil, err
+	}
+	files := ledger.Fold().All()
+	if what != "" {
+		ref, err := ledger.Fold().Lookup(what)
+		if err != nil {
+			return nil, err
+		}
+		files = ledger.Fold().VisibleOf(ref.Number)
+	}
+	read, total = 0, int64(len(files))
+	return ledger.Verify(ctx, what)
 }
 
 func (a *app) printVerify(report *loader.VerifyReport) error {

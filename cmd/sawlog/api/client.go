@@ -15,6 +15,7 @@ import (
 	"strings"
 	"time"
 
+	"sawlog/consumer"
 	"sawlog/jobs"
 )
 
@@ -87,7 +88,7 @@ func (c *Client) sendOnce(ctx context.Context, method, path string, query url.Va
 			err = asked.Err
 		}
 		return nil, &Error{
-			Code: CodeUnavailable, Message: "server " + c.Base + ": " + err.Error(),
+			Code: CodeUnavailable, Message: "server " + c.Base + ": " + consumer.Reason(err).Error(),
 			Hint: "is `sawlog serve` running? --server or SAWLOG_SERVER names another address",
 		}
 	}

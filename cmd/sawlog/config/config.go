@@ -84,6 +84,11 @@ func (e *Error) Error() string { return e.Place + ": " + e.Msg }
 // ExitCode says that the invocation is at fault.
 func (e *Error) ExitCode() int { return 2 }
 
+// Advice is how to see all settings.
+func (e *Error) Advice() string {
+	return "sawlog config view --origin shows each setting and where it comes from, sawlog serve --help what it takes"
+}
+
 type fromFile struct {
 	value string
 	line  int
@@ -260,7 +265,7 @@ func readFile(path string) (settings, topics map[string]fromFile, err error) {
 	}
 	var doc yaml.Node
 	if err := yaml.Unmarshal(src, &doc); err != nil {
-		return nil, nil, &Error{Place: path, Msg: err.Error()}
+		return nil, nil, &Error{Place: path, Msg: strings.TrimPrefix(err.Error(), "yaml: ")}
 	}
 	if len(doc.Content) == 0 {
 		return nil, nil, nil // an empty file

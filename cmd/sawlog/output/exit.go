@@ -112,6 +112,8 @@ func Code(err error) int {
 		return Unavailable
 	case errors.Is(err, consumer.ErrUnknownTopic):
 		return NotFound
+	case errors.Is(err, consumer.ErrAuth):
+		return Auth
 	}
 	return Failed
 }
@@ -126,6 +128,9 @@ func Advice(err error) string {
 		hint = advised.Advice()
 	case errors.As(err, &load):
 		hint = load.Hint
+	}
+	if hint == "" && errors.Is(err, consumer.ErrUnknownTopic) {
+		return "sawlog topic list shows the topics of a cluster: is --brokers the one that is meant?"
 	}
 	if hint == "" && errors.Is(err, consumer.ErrUnavailable) {
 		return "are enough brokers up? sawlog cluster status tells who answers, sawlog doctor connect HOST:PORT why one does not"

@@ -37,6 +37,9 @@ type Printer struct {
 	Out    io.Writer
 	Err    io.Writer
 	Color  bool // colour on Err
+
+	streams bool // the verb gives a list, element by element
+	listed  bool // and one was printed
 }
 
 // Rows are rows under a heading, printed with aligned columns.
@@ -86,7 +89,12 @@ func (p *Printer) lines(v any) error {
 	return nil
 }
 
-// Line writes one element of a stream: JSON on a line, or the given text.
+// Stream says that what the verb prints is a list, element by element: by Line,
+// until End.
+func (p *Printer) Stream() { p.streams = true }
+
+// Line writes one element of a stream: the given text, a line of JSON, or with
+// -o json an element of one list, on a line of its own.
 func (p *Printer) Line(v any, text string) error {
 	if p.Format == Table {
 		_, err := fmt.Fprintln(p.Out, text)
@@ -96,7 +104,29 @@ func (p *Printer) Line(v any, text string) error {
 	if err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(p.Out, "%s\n", raw)
+	before := ""
+	if p.Format == JSON {
+		before = ","
+		if !p.listed {
+			before = "["
+		}
+	}
+	p.streams, p.listed = true, true
+	_, err = fmt.Fprintf(p.Out, "%s%s\n", before, raw)
+	return err
+}
+
+// End closes the list of a stream, however the verb ended: with -o json standard
+// output holds one JSON value then.
+func (p *Printer) End() error {
+	if p.Format != JSON || !p.streams {
+		return nil
+	}
+	text := "]\n"
+	if !p.listed {
+		text = "[]\n"
+	}
+	_, err := io.WriteString(p.Out, text)
 	return err
 }
 
