@@ -34,7 +34,7 @@ func (h *harmed) pods(above string) {
 	on("killed", false, kubetest.Conduct{Harm: kubetest.Kill}, load)
 	on("asleep", false, kubetest.Conduct{Twin: true, Harm: kubetest.Sleep}, load)
 
-	on("by-plan", true, kubetest.Conduct{}, func(h *harmed, job string) {
+	on("by-plan", false, kubetest.Conduct{}, func(h *harmed, job string) {
 		made := c.Made()
 		plan := h.write("plan.json", string(h.run("plan", job, "-o", "json")))
 		h.committed(h.spawn(nil, "run", "--plan", plan, "--job", job, "-o", "json"))
