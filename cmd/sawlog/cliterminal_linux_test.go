@@ -255,7 +255,7 @@ func TestSignalsWhileNobodyAnswers(t *testing.T) {
 	defer func() { _ = mute.Close() }()
 	n.web = n.listen
 	n.write("job.yaml", "name: job\nsource: {topics: [t]}\noutput: {root: 'file:///tmp/never-made'}\n")
-	for _, line := range []string{"topic list", "job list", "run job", "run job.yaml", "consume orders", "produce orders", "verify d", "doctor connect"} {
+	for _, line := range []string{"topic list", "job list", "run job", "run job.yaml", "consume orders", "produce orders", "verify d"} {
 		for key, code := range map[string]int{interruptKey: output.Interrupted, "": output.Terminated} {
 			for len(asked) > 0 {
 				<-asked // by the one before
