@@ -177,8 +177,8 @@ func (b *browser) ask(method string, params, into any) error {
 			return json.Unmarshal(a.Result, into)
 		}
 		return nil
-	case <-time.After(30 * time.Second):
-		return fmt.Errorf("no answer within 30 s")
+	case <-time.After(patience):
+		return fmt.Errorf("no answer in time")
 	}
 }
 
@@ -236,7 +236,7 @@ func (b *browser) loaded(action func()) {
 	before := b.loads
 	b.mu.Unlock()
 	action()
-	for end := time.Now().Add(20 * time.Second); ; time.Sleep(10 * time.Millisecond) { // another process acts
+	for end := time.Now().Add(patience); ; time.Sleep(10 * time.Millisecond) { // another process acts
 		b.mu.Lock()
 		done := b.loads > before
 		b.mu.Unlock()
@@ -245,7 +245,7 @@ func (b *browser) loaded(action func()) {
 		}
 		if time.Now().After(end) {
 			b.shoot("failed")
-			b.t.Fatal("no page was loaded within 20 s")
+			b.t.Fatal("no page was loaded in time")
 		}
 	}
 }

@@ -17,12 +17,12 @@ import (
 	"sawlog/jobs"
 )
 
-// hourlyJob loads what comes every two seconds; its hours stay open for three
-// hours, so that one can be seen filling.
+// hourlyJob has hours that stay open for three hours, so that one can be seen
+// filling. The test asks for its runs: on a slow machine ticks would pile up.
 const hourlyJob = `decode: {value: json}
 time: {field: at, format: rfc3339}
 partition_by: {lateness: 3h}
-schedule: {every: 2s}
+schedule: {every: 1h}
 `
 
 // slowJob has a tick an hour and reads 64 KiB a second, so that a backfill of it
@@ -98,26 +98,31 @@ func (w *watched) hourFills() (run, root string) {
 	w.send(byHand("none"), past...)
 	path, root := w.job("views", hourlyJob)
 	w.node.run("job", "apply", path)
+	load := func(when time.Time, n int) {
+		w.send(byHand("none"), at(when, n)...)
+		w.node.run("run", "views", "--wait")
+	}
+	w.node.run("run", "views", "--wait")
 	w.open(w.at("/console/jobs/views?days=3"))
 	state := func(s string) string {
 		return fmt.Sprintf(`document.querySelector('.cell[data-at=%q] .s-%s')`, hour.Format("2006-01-02T15:04"), s)
 	}
-	w.until("the hour is missing", state("missing"), 20*time.Second)
+	w.until("the hour is missing", state("missing"), patience)
 	w.eval("window.same = true", nil)
-	w.send(byHand("none"), at(hour, 60)...)
-	w.until("the hour is filling", state("filling"), 20*time.Second)
+	load(hour, 60)
+	w.until("the hour is filling", state("filling"), patience)
 	w.click(fmt.Sprintf(".cell[data-at=%q]", hour.Format("2006-01-02T15:04")))
-	w.until("the panel says why it is not complete", `document.querySelector("#hour .answer").innerText.includes("60 rows are in it")`, 10*time.Second)
-	w.until("the state is in the URL", fmt.Sprintf(`location.search.includes(%q)`, url.QueryEscape(hour.Format("2006-01-02T15:04"))), 5*time.Second)
-	w.send(byHand("none"), at(time.Now().UTC().Add(3*time.Hour), 4)...) // event time passes the end and the lateness
-	w.until("the hour is sealed", state("sealed"), 20*time.Second)
-	w.until("the panel says it is complete", `document.querySelector("#hour .answer").innerText.includes("Yes.")`, 10*time.Second)
+	w.until("the panel says why it is not complete", `document.querySelector("#hour .answer").innerText.includes("60 rows are in it")`, patience)
+	w.until("the state is in the URL", fmt.Sprintf(`location.search.includes(%q)`, url.QueryEscape(hour.Format("2006-01-02T15:04"))), patience)
+	load(time.Now().UTC().Add(3*time.Hour), 4) // event time passes the end and the lateness
+	w.until("the hour is sealed", state("sealed"), patience)
+	w.until("the panel says it is complete", `document.querySelector("#hour .answer").innerText.includes("Yes.")`, patience)
 	w.until("the page was not loaded again", "window.same", time.Second)
 	w.eval(`decodeURIComponent([...document.querySelectorAll("#hour td a.id")].at(-1).pathname.split("/").pop())`, &run)
-	w.send(byHand("none"), at(hour.Add(-40*time.Hour), 8)...)
-	w.until("rows that come later are late", fmt.Sprintf(`document.querySelector('.cell[data-at=%q] .s-late')`, hour.Add(-40*time.Hour).Format("2006-01-02T15:04")), 20*time.Second)
+	load(hour.Add(-40*time.Hour), 8)
+	w.until("rows that come later are late", fmt.Sprintf(`document.querySelector('.cell[data-at=%q] .s-late')`, hour.Add(-40*time.Hour).Format("2006-01-02T15:04")), patience)
 	w.loaded(func() { w.click("#hour tbody tr:last-child a.id") })
-	w.until("the run has a lane for its split", `document.querySelectorAll("table.lanes svg.lane path.end-done").length > 0`, 10*time.Second)
+	w.until("the run has a lane for its split", `document.querySelectorAll("table.lanes svg.lane path.end-done").length > 0`, patience)
 	if !strings.HasPrefix(run, "views-") {
 		t.Fatalf("the hour came by run %q", run)
 	}
@@ -145,19 +150,19 @@ func (w *watched) fileHeals(run, root string) {
 	w.loaded(func() { w.click(`.actions a[href$="/verify"]`) })
 	w.until("the page says the command line", `document.querySelector(".equal").innerText.includes("sawlog verify `+run+`")`, time.Second)
 	w.loaded(func() { w.click("button.main") })
-	w.until("the report names the file", fmt.Sprintf(`document.querySelector(".verdict.bad") && document.querySelector("table").innerText.includes(%q)`, filepath.Base(files[0])), 10*time.Second)
+	w.until("the report names the file", fmt.Sprintf(`document.querySelector(".verdict.bad") && document.querySelector("table").innerText.includes(%q)`, filepath.Base(files[0])), patience)
 	w.judge("verify-broken")
 	w.loaded(func() { w.click(".button.main") })
 	w.until("the page says which offsets are read", `document.querySelector("table").innerText.includes("views/")`, time.Second)
 	w.loaded(func() { w.click("button.main") })
-	w.until("the file is back", `document.querySelector(".verdict.good") && document.body.innerText.includes("1 file is back")`, 20*time.Second)
+	w.until("the file is back", `document.querySelector(".verdict.good") && document.body.innerText.includes("1 file is back")`, patience)
 	if string(mustRead(t, files[0])) != string(sound) {
 		t.Error("the file has other bytes than before")
 	}
 	w.judge("rerun")
 	w.loaded(func() { w.click(`.actions a[href$="/verify"]`) })
 	w.loaded(func() { w.click("button.main") })
-	w.until("all is well", `document.querySelector(".verdict.good")`, 10*time.Second)
+	w.until("all is well", `document.querySelector(".verdict.good")`, patience)
 }
 
 // backfillOfDay previews 48 ticks, starts them, has some fail, cancels the rest
@@ -182,28 +187,29 @@ func (w *watched) backfillOfDay() (id string) {
 	from, to := end.Add(-47*time.Hour), end.Add(time.Minute)
 	w.eval(fmt.Sprintf(`document.querySelector("#f-from").value = %q; document.querySelector("#f-to").value = %q`, from.Format(time.RFC3339), to.Format(time.RFC3339)), nil)
 	w.loaded(func() { w.click(".fields button") })
-	w.until("the preview has 48 runs with their offsets", `document.querySelectorAll("table.runs tbody tr").length === 48 && document.querySelectorAll("td.reads .range").length === 48`, 10*time.Second)
+	w.until("the preview has 48 runs with their offsets", `document.querySelectorAll("table.runs tbody tr").length === 48 && document.querySelectorAll("td.reads .range").length === 48`, patience)
 	w.judge("backfill-preview")
 	w.loaded(func() { w.click("form.deed button.main") })
 	w.eval(`decodeURIComponent(location.pathname.split("/").pop())`, &id)
 	w.eval("window.same = true", nil)
 	items := func(state string) string { return fmt.Sprintf(`document.querySelectorAll("td .b-%s").length`, state) }
-	w.until("two runs have committed", items("committed")+" >= 2", 30*time.Second)
+	w.until("two runs have committed", items("committed")+" >= 2", patience)
 	w.failFor(id, root)
-	w.until("what failed is shown", items("failed")+" > 0", 10*time.Second)
+	w.until("what failed is shown", items("failed")+" > 0", patience)
 	w.until("the page was not loaded again", "window.same", time.Second)
 	w.loaded(func() { w.click(`.actions a[href$="/cancel"]`) })
 	w.loaded(func() { w.click("button.main") })
-	w.until("the rest is cancelled", `document.querySelector(".bar > .state").innerText.includes("cancelled") && `+items("waiting")+` === 0 && `+items("cancelled")+" > 0", 30*time.Second)
+	w.until("the rest is cancelled", `document.querySelector(".bar > .state").innerText.includes("cancelled") && `+items("waiting")+` === 0 && `+items("cancelled")+" > 0", patience)
 	w.judge("backfill-cancelled")
 	var failed, cancelled int
 	w.eval(items("failed"), &failed)
 	w.eval(items("cancelled"), &cancelled)
+	w.until("its last run has stopped, so it can be retried", `document.querySelector('.actions a[href$="/retry"]')`, patience)
 	w.loaded(func() { w.click(`.actions a[href$="/retry"]`) })
 	w.until("only what failed is listed", fmt.Sprintf(`document.querySelectorAll("table.runs tbody tr").length === %d`, failed), time.Second)
 	w.loaded(func() { w.click("button.main") })
 	w.until("what failed is done, and nothing else", fmt.Sprintf("%s === 0 && %s + %s === 48 - %d && %s === %d",
-		items("failed"), items("committed"), items("covered"), cancelled, items("cancelled"), cancelled), 60*time.Second)
+		items("failed"), items("committed"), items("covered"), cancelled, items("cancelled"), cancelled), patience)
 	return id
 }
 
@@ -272,9 +278,9 @@ func (w *watched) keyboard() {
 		t.Errorf("from %s down and twice left is %s", before, after)
 	}
 	w.press("Enter")
-	w.until("the panel is open", `document.querySelector("#hour")`, 5*time.Second)
+	w.until("the panel is open", `document.querySelector("#hour")`, patience)
 	w.press("Escape")
-	w.until("the panel is closed", `!document.querySelector("#hour")`, 5*time.Second)
+	w.until("the panel is closed", `!document.querySelector("#hour")`, patience)
 }
 
 // looks are the windows in which each page is judged.
