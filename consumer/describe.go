@@ -165,7 +165,7 @@ const (
 // positions fills log starts, last stable offsets and high watermarks. They are
 // asked for in this order, so that the invariant of Partition holds although
 // the log moves on meanwhile.
-func positions(ctx context.Context, c Cluster, topics []Topic) error {
+func positions(ctx context.Context, c Requestor, topics []Topic) error {
 	asks := []struct {
 		at        int64
 		committed bool
@@ -207,7 +207,7 @@ func OffsetForTime(ctx context.Context, c Cluster, tps []offsets.TopicPartition,
 	return found, err
 }
 
-func listOffsets(ctx context.Context, c Cluster, tps []offsets.TopicPartition, at int64, committed bool) (map[offsets.TopicPartition]offsets.Offset, error) {
+func listOffsets(ctx context.Context, c Requestor, tps []offsets.TopicPartition, at int64, committed bool) (map[offsets.TopicPartition]offsets.Offset, error) {
 	found := make(map[offsets.TopicPartition]offsets.Offset, len(tps))
 	if len(tps) == 0 {
 		return found, nil
@@ -288,31 +288,41 @@ func policies(ctx context.Context, c Cluster, topics []Topic) error {
 // sizes fills the bytes of each partition, where the cluster tells. Only leaders
 // are asked: a replica that is down must not keep a plan from being made.
 func sizes(ctx context.Context, c Cluster, topics []Topic) error {
-	byName := make(map[string]*Topic, len(topics))
-	asks := map[offsets.BrokerID]*kmsg.DescribeLogDirsRequest{}
-	for i := range topics {
-		byName[topics[i].Name] = &topics[i]
-		for _, p := range topics[i].Partitions {
-			req := asks[p.Leader]
-			if req == nil {
-				req = kmsg.NewPtrDescribeLogDirsRequest()
-				asks[p.Leader] = req
-			}
-			if n := len(req.Topics); n == 0 || req.Topics[n-1].Topic != topics[i].Name {
-				t := kmsg.NewDescribeLogDirsRequestTopic()
-				t.Topic = topics[i].Name
-				req.Topics = append(req.Topics, t)
-			}
-			t := &req.Topics[len(req.Topics)-1]
-			t.Partitions = append(t.Partitions, p.Index)
+	led := map[offsets.BrokerID][]Topic{}
+	for _, t := range topics {
+		for _, p := range t.Partitions {
+			led[p.Leader] = withPartition(led[p.Leader], t.Name, p)
 		}
 	}
-	for leader, req := range asks {
-		if err := sizesOf(ctx, c.Broker(int32(leader)), req, byName); err != nil {
+	all := byName(topics)
+	for leader, theirs := range led {
+		if err := sizesOf(ctx, c.Broker(int32(leader)), logDirs(theirs), all); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+func byName(topics []Topic) map[string]*Topic {
+	m := make(map[string]*Topic, len(topics))
+	for i := range topics {
+		m[topics[i].Name] = &topics[i]
+	}
+	return m
+}
+
+// logDirs asks for the sizes of all partitions of topics.
+func logDirs(topics []Topic) *kmsg.DescribeLogDirsRequest {
+	req := kmsg.NewPtrDescribeLogDirsRequest()
+	for _, t := range topics {
+		rt := kmsg.NewDescribeLogDirsRequestTopic()
+		rt.Topic = t.Name
+		for _, p := range t.Partitions {
+			rt.Partitions = append(rt.Partitions, p.Index)
+		}
+		req.Topics = append(req.Topics, rt)
+	}
+	return req
 }
 
 func sizesOf(ctx context.Context, leader Requestor, req *kmsg.DescribeLogDirsRequest, byName map[string]*Topic) error {

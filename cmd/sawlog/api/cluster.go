@@ -43,7 +43,7 @@ type Broker struct {
 type Topic struct {
 	Name       string      `json:"topic"`
 	Compact    bool        `json:"compact"`
-	Records    int64       `json:"records"` // offsets in the log, an upper bound of its records
+	Records    int64       `json:"records"` // offsets in the log, an upper bound of its records; -1 = not told
 	Bytes      int64       `json:"bytes"`   // -1 = not told
 	Partitions []Partition `json:"partitions"`
 }
@@ -54,7 +54,7 @@ type Partition struct {
 	Leader        int32   `json:"leader"`
 	Replicas      []int32 `json:"replicas"`
 	ISR           []int32 `json:"isr"`
-	LogStart      int64   `json:"log_start"`
+	LogStart      int64   `json:"log_start"` // -1 = not told, as these below: there is no leader, or it does not answer
 	LastStable    int64   `json:"last_stable"`
 	HighWatermark int64   `json:"high_watermark"`
 	Bytes         int64   `json:"bytes"`
@@ -178,8 +178,8 @@ func (k *kafkaCluster) Topics(ctx context.Context) ([]Topic, error) {
 	if err != nil {
 		return nil, err
 	}
-	described, _, err := consumer.Describe(ctx, c, nil, ".")
-	if err != nil && !errors.Is(err, consumer.ErrUnknownTopic) { // there is none yet
+	described, err := consumer.Survey(ctx, c)
+	if err != nil {
 		return nil, err
 	}
 	out := make([]Topic, 0, len(described))
@@ -191,16 +191,20 @@ func (k *kafkaCluster) Topics(ctx context.Context) ([]Topic, error) {
 				Index: p.Index, Leader: int32(p.Leader), Replicas: slices.Concat([]int32{}, meta.Replicas), ISR: slices.Concat([]int32{}, meta.ISR),
 				LogStart: int64(p.LogStart), LastStable: int64(p.LastStable), HighWatermark: int64(p.HighWatermark), Bytes: p.Size,
 			})
-			t.Records += int64(p.HighWatermark - p.LogStart)
-			if p.Size < 0 || t.Bytes < 0 {
-				t.Bytes = -1
-			} else {
-				t.Bytes += p.Size
-			}
+			t.Records = sum(t.Records, int64(p.HighWatermark-p.LogStart), p.HighWatermark == consumer.Untold)
+			t.Bytes = sum(t.Bytes, p.Size, p.Size < 0)
 		}
 		out = append(out, t)
 	}
 	return out, nil
+}
+
+// sum adds n to what is -1 from the first number on that is not told.
+func sum(all, n int64, untold bool) int64 {
+	if untold || all < 0 {
+		return -1
+	}
+	return all + n
 }
 
 func (k *kafkaCluster) Groups(ctx context.Context, offsets bool) ([]Group, error) {
@@ -271,7 +275,7 @@ func (k *kafkaCluster) fillOffsets(ctx context.Context, c consumer.Cluster, grou
 		g.Lag = 0
 		add := func(topic string, partition int32, committed int64) {
 			end, known := ends[topic][partition]
-			if committed < 0 || !known {
+			if committed < 0 || !known || end < 0 {
 				return
 			}
 			o := GroupOffset{Topic: topic, Partition: partition, Committed: committed, End: end, Lag: max(0, end-committed)}

@@ -104,8 +104,10 @@ func (s *series) topic(t *Topic) {
 	for i := range t.Partitions {
 		p := &t.Partitions[i]
 		index := strconv.Itoa(int(p.Index))
-		s.put(topicEnd, p.HighWatermark, t.Name, index)
-		s.put(topicStart, p.LogStart, t.Name, index)
+		if p.HighWatermark >= 0 {
+			s.put(topicEnd, p.HighWatermark, t.Name, index)
+			s.put(topicStart, p.LogStart, t.Name, index)
+		}
 		s.put(topicLeader, int64(p.Leader), t.Name, index)
 		s.put(topicReplicas, int64(len(p.Replicas)), t.Name, index)
 		s.put(topicISR, int64(len(p.ISR)), t.Name, index)
