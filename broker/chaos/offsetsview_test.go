@@ -41,7 +41,7 @@ type view struct {
 
 // dump runs `sawlog log dump` and gives its lines to fn.
 func dump(binary string, args []string, fn func(dumped)) error {
-	out, err := exec.Command(binary, append([]string{"log", "dump", "-o", "json"}, args...)...).Output()
+	out, err := exec.Command(binary, append([]string{"log", "dump", "-o", "jsonl"}, args...)...).Output()
 	if err != nil {
 		return fmt.Errorf("log dump %v: %w", args, err)
 	}

@@ -29,7 +29,7 @@ func TestProofDumpEverything(t *testing.T) {
 		if err != nil || d.IsDir() {
 			return err
 		}
-		out, code, said := n.try("log", "dump", "--records", "-o", "json", p)
+		out, code, said := n.try("log", "dump", "--records", "-o", "jsonl", p)
 		if code != 0 {
 			t.Errorf("%s: exit code %d: %s", p, code, said)
 		}
