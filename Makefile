@@ -31,7 +31,7 @@ READER_SEEDS ?= 8
 # No cgo anywhere but for the race detector; builds and tests share one cache.
 export CGO_ENABLED = 0
 
-.PHONY: build run test race check fmt vet lint crash fuzz compat hdfs yarn soak chaos failover mutants readers bench bench-peers bench-loader bench-isolation picture deb clean FORCE
+.PHONY: build run test race check fmt vet lint crash fuzz compat hdfs yarn soak chaos failover mutants readers bench bench-peers bench-loader bench-isolation picture deb clean console FORCE
 
 # What each test that failed said, or the last hundred lines of it: it says so
 # before its end, and others between.
@@ -174,6 +174,11 @@ bench-loader: bin/sawlog
 # takes about 9 minutes.
 bench-isolation: bin/sawlog
 	go test -count=1 -timeout 1h -v -run 'TestIsolation$$|TestClassCost$$' ./broker/compat/bench -rounds 6 -seconds 10s -sawlog $(CURDIR)/bin/sawlog
+
+# What a person does in the console, done by a headless Chromium, and every page
+# judged in light, dark, wide and narrow; pictures of all are in bin/screenshots.
+console: bin/sawlog
+	SAWLOG_TEST_LOOKS=all go test -count=1 -timeout 20m -v -run TestProofConsole ./cmd/sawlog
 
 # The README's picture, of a real console; needs Chromium.
 picture: bin/sawlog
