@@ -25,6 +25,7 @@ const (
 	lineBytes = 160
 	textBytes = 16 << 10
 	hexBytes  = 2 << 10 // bytes that are dumped
+	levels    = 64      // of JSON that are laid out
 )
 
 // show lays out some bytes: as JSON, text or hex, or as the first of these that
@@ -40,11 +41,12 @@ func show(p piece, how string) shown {
 		s.Kind = "empty"
 		return s
 	}
-	var pretty bytes.Buffer
 	isJSON := whole && how != "text" && how != "hex" && json.Valid(p.head)
 	switch {
-	case isJSON && json.Indent(&pretty, p.head, "", "  ") == nil && pretty.Len() <= 8*pieceBytes:
+	case isJSON && fits(p.head):
 		s.Kind = "json"
+		var pretty bytes.Buffer
+		_ = json.Indent(&pretty, p.head, "", "  ") // it is valid
 		var flat bytes.Buffer
 		_ = json.Compact(&flat, p.head) // it is valid
 		s.set(flat.String(), pretty.String())
@@ -59,12 +61,44 @@ func show(p piece, how string) shown {
 	}
 	if how == "json" && s.Kind != "json" {
 		s.Notes = "is no JSON"
-		if !whole {
+		switch {
+		case !whole:
 			s.Notes = "is longer than a page reads of a value"
+		case isJSON:
+			s.Notes = "is JSON too deep or too wide to be laid out"
 		}
 	}
 	s.Cut = s.Cut || !whole
 	return s
+}
+
+// fits tells whether valid JSON may be laid out: every line is moved in by its
+// level, so a few KiB of brackets would become hundreds of MB.
+func fits(text []byte) bool {
+	level, size, quoted := 0, len(text), false
+	for i := 0; i < len(text); i++ {
+		switch c := text[i]; {
+		case quoted && c == '\\':
+			i++ // the next character does not end the string
+		case c == '"':
+			quoted = !quoted
+		case quoted:
+		case c == '[', c == '{':
+			level++
+			size += 1 + 2*level
+		case c == ']', c == '}':
+			level--
+			size += 1 + 2*level
+		case c == ',':
+			size += 1 + 2*level
+		case c == ':':
+			size++
+		}
+		if level > levels || size > 8*pieceBytes {
+			return false
+		}
+	}
+	return true
 }
 
 // set takes the beginning of a text as the line, and the text where that is more.
