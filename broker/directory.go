@@ -54,10 +54,8 @@ func (b *Broker) isNew() error {
 
 // entered notes that the directory holds the cluster's metadata from now on.
 func (b *Broker) entered() error {
-	meta := b.disk.Meta()
-	if meta.Entered {
+	if b.disk.Meta().Entered {
 		return nil
 	}
-	meta.Entered = true
-	return b.disk.SetMeta(meta)
+	return b.disk.ChangeMeta(func(m *log.Meta) { m.Entered = true })
 }

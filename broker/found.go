@@ -2,11 +2,13 @@ package broker
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"time"
 
+	"sawlog/broker/log"
 	"sawlog/broker/peer"
 	"sawlog/offsets"
 )
@@ -15,7 +17,8 @@ import (
 // is wrong where it was a member before and its disk was replaced: clients who
 // know its address would write to a cluster of its own, beside their own. But
 // then the others look for it at this address. So it listens a moment before it
-// founds, and ends when it hears from them later, as long as it is new.
+// founds, and ends when it hears from them later, as long as it is new; whoever
+// starts it again then is told the same.
 
 // A node whose --join names itself among others shares that list with them: they
 // start together, and the one whose address sorts first founds the cluster. It
@@ -48,7 +51,7 @@ func (b *Broker) found(ctx context.Context) error {
 	}
 	select {
 	case other := <-b.foreign:
-		return b.formerMember(other)
+		return b.formerMember(other.Cluster)
 	case <-time.After(foundPause):
 		return nil
 	case <-ctx.Done():
@@ -83,21 +86,20 @@ func (b *Broker) founds(ctx context.Context) (bool, error) {
 	if len(b.config.Join) > 0 && !b.founder {
 		return false, nil
 	}
-	unknown := b.config.Join
-	for len(unknown) > 0 {
-		b.stage(fmt.Sprintf("it founds a cluster once %s told that they belong to none", strings.Join(unknown, ", ")))
-		var left []string
-		for _, addr := range unknown {
+	for len(b.config.Join) > 0 {
+		var silent []string
+		for _, addr := range b.config.Join { // all in each round: one may have joined meanwhile
 			switch cluster, err := b.clusterOf(ctx, addr); {
 			case err != nil:
-				left = append(left, addr)
+				silent = append(silent, addr)
 			case cluster != "":
 				return false, nil
 			}
 		}
-		if unknown = left; len(unknown) == 0 {
+		if len(silent) == 0 {
 			break
 		}
+		b.stage(fmt.Sprintf("it founds a cluster once %s told that they belong to none", strings.Join(silent, ", ")))
 		select {
 		case <-time.After(askPause):
 		case <-ctx.Done():
@@ -116,11 +118,22 @@ func (b *Broker) clusterOf(ctx context.Context, addr string) (string, error) {
 	return c.Remote.Cluster, c.Close()
 }
 
-// formerMember is the error of a node that would found a second cluster.
-func (b *Broker) formerMember(other peer.Identity) error {
-	return fmt.Errorf("broker: node %d of cluster %s looks for a node of its own at %s, and this data directory is new. "+
-		"Was this node's disk replaced? Empty %s and start with --join and this node's --node-id; or take another --peer address",
-		other.Node, other.Cluster, b.peers.Addr(), b.config.Dir)
+// FormerMemberError is that of a node that would found, or founded, a second
+// cluster beside its own. Another start ends the same way.
+type FormerMemberError struct {
+	Cluster string // that looks for it
+	Addr    string // where
+	Dir     string // its data directory
+}
+
+func (e *FormerMemberError) Error() string {
+	return fmt.Sprintf("broker: cluster %s looks for a node of its own at %s, and the data directory is new. "+
+		"Was this node's disk replaced? Empty %s and start with --join and this node's --node-id; or take another --peer address and an empty directory",
+		e.Cluster, e.Addr, e.Dir)
+}
+
+func (b *Broker) formerMember(cluster string) error {
+	return &FormerMemberError{Cluster: cluster, Addr: b.peerAddr, Dir: b.config.Dir}
 }
 
 // stranger judges a node of another cluster that connects later. One that came
@@ -130,7 +143,8 @@ func (b *Broker) stranger(other peer.Identity) {
 		return
 	}
 	if b.founded && other.Node != offsets.NoBroker {
-		b.fail(b.formerMember(other))
+		err := b.formerMember(other.Cluster)
+		b.fail(errors.Join(err, b.disk.ChangeMeta(func(m *log.Meta) { m.Beside = other.Cluster })))
 		return
 	}
 	b.config.Logger.Error("a node of another cluster connects to this one: two nodes have been given one --peer address", "node", int(other.Node), "cluster", other.Cluster)

@@ -96,6 +96,9 @@ func (b *Broker) identify() {
 // one it was told to join, or of one it founds.
 func (b *Broker) enter(ctx context.Context) error {
 	meta := b.disk.Meta()
+	if meta.Beside != "" {
+		return b.formerMember(meta.Beside)
+	}
 	if meta.ClusterID == "" {
 		founds, err := b.founds(ctx)
 		if err != nil {

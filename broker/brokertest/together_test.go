@@ -2,6 +2,7 @@ package brokertest_test
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"sync"
 	"testing"
@@ -10,6 +11,7 @@ import (
 
 	"sawlog/broker"
 	"sawlog/broker/brokertest"
+	"sawlog/broker/vfs"
 )
 
 // together is a cluster whose nodes are all told the same: to join each other,
@@ -116,4 +118,53 @@ func oneCluster(t *testing.T, c *brokertest.Cluster) string {
 		t.Fatalf("clusters %v", ids)
 	}
 	return c.Nodes[0].Broker.ClusterID()
+}
+
+// TestFoundedBeside: the founder of a cluster comes back with an empty disk, and
+// without --join, while the others are down. It founds another, ends when they
+// look for it, and is not to be had a second time.
+func TestFoundedBeside(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := brokertest.NewCluster(t, 3)
+		c.StartAll()
+		want := oneCluster(t, c)
+		c.Stop()
+
+		first := c.Nodes[0]
+		first.FS = vfs.NewMem()
+		c.Change = func(config *broker.Config) {
+			if config.NodeID == first.ID {
+				config.Join = nil
+			}
+		}
+		first.Start()
+		var starting sync.WaitGroup
+		for _, n := range c.Nodes[1:] {
+			starting.Go(n.Start)
+		}
+		var former *broker.FormerMemberError
+		select {
+		case err := <-first.Broker.Failed():
+			if !errors.As(err, &former) || former.Cluster != want {
+				t.Errorf("it ended with %v", err)
+			}
+		case <-time.After(time.Minute):
+			t.Fatalf("it serves cluster %s beside %s", first.Broker.ClusterID(), want)
+		}
+		first.Kill()
+		starting.Wait()
+		c.Isolate(first) // nobody tells it anew
+		if err := first.Open(t.Context()); !errors.As(err, &former) || former.Cluster != want {
+			t.Errorf("a second start: %v", err)
+		}
+		c.Fabric.Heal()
+		first.Wipe()
+		c.Change = nil
+		first.Start()
+		c.Settle()
+		if got := oneCluster(t, c); got != want {
+			t.Errorf("cluster %s is %s now", want, got)
+		}
+		c.Stop()
+	})
 }

@@ -203,8 +203,15 @@ func (d *Disk) Meta() Meta {
 
 // SetMeta writes meta.properties.
 func (d *Disk) SetMeta(m Meta) error {
+	return d.ChangeMeta(func(old *Meta) { *old = m })
+}
+
+// ChangeMeta writes meta.properties with a change made to it.
+func (d *Disk) ChangeMeta(change func(*Meta)) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	m := d.meta
+	change(&m)
 	m.Format = MetaFormat
 	if err := vfs.Replace(d.vital, path.Join(d.dir, metaName), m.encode()); err != nil {
 		return err

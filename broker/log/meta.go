@@ -26,6 +26,9 @@ type Meta struct {
 	DirectoryID string
 	Joined      bool // the node joined a cluster that was there, and never founds one
 	Entered     bool // it has had the cluster's metadata
+	// Beside is the cluster that looked for this node at its address after it had
+	// founded one of its own; "" = none. Such a directory is served never again.
+	Beside string
 }
 
 // properties are the lines key=value of a small text file, in order.
@@ -67,6 +70,9 @@ func (m Meta) encode() []byte {
 	}
 	if m.Entered {
 		p = append(p, [2]string{"entered", "true"})
+	}
+	if m.Beside != "" {
+		p = append(p, [2]string{"beside", m.Beside})
 	}
 	lines := p.encode()
 	return fmt.Appendf(lines, "crc=%08x\n", crc32.Checksum(lines, castagnoli))
@@ -111,7 +117,7 @@ func decodeMeta(b []byte) (m Meta, err error) {
 		return m, fmt.Errorf("node.id %q", kv["node.id"])
 	}
 	m.ClusterID, m.NodeID, m.DirectoryID = kv["cluster.id"], offsets.BrokerID(node), kv["directory.id"]
-	m.Joined, m.Entered = kv["joined"] == "true", kv["entered"] == "true"
+	m.Joined, m.Entered, m.Beside = kv["joined"] == "true", kv["entered"] == "true", kv["beside"]
 	return m, nil
 }
 

@@ -113,7 +113,7 @@ func (s *server) start(ctx context.Context, c *config.Config) error {
 		select {
 		case <-s.done:
 		case err := <-s.broker.Failed():
-			s.broke <- err
+			s.broke <- portError("peer", c.Peer, err)
 		}
 	})
 	return nil
@@ -178,7 +178,8 @@ func (s *server) specs() (list []*jobs.Spec) {
 	return list
 }
 
-// portError tells what to do when an address is taken.
+// portError tells what to do when an address is taken, by another program or for
+// another cluster.
 func portError(name, addr string, err error) error {
 	var op *net.OpError
 	if errors.As(err, &op) && op.Op == "listen" {
@@ -189,6 +190,9 @@ func portError(name, addr string, err error) error {
 	}
 	if c, ok := errors.AsType[*broker.ConfigError](err); ok {
 		return output.Errorf(output.Usage, "%w", c.Err)
+	}
+	if _, ok := errors.AsType[*broker.FormerMemberError](err); ok {
+		return &output.Error{Code: output.Conflict, Err: err}
 	}
 	return err
 }
