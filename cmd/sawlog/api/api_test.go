@@ -669,3 +669,21 @@ func (hugeCluster) Info(context.Context) (*ClusterInfo, error) {
 }
 func (h hugeCluster) Topics(context.Context) ([]Topic, error)       { return h.topics, nil }
 func (h hugeCluster) Groups(context.Context, bool) ([]Group, error) { return h.groups, nil }
+
+// TestSeriesOfOddGroups: a group's name may be any bytes; one that is no UTF-8
+// must not end the scrape, and the groups behind it be gone.
+func TestSeriesOfOddGroups(t *testing.T) {
+	odd := hugeCluster{groups: []Group{
+		{Name: "\x00\xff", Members: 3, Offsets: []GroupOffset{{Topic: "a", Committed: 1, Lag: 2}}},
+		{Name: "ÿ", Members: 4},
+	}}
+	w := sent(New(Config{Cluster: odd}), "GET", "/metrics", "")
+	for _, line := range []string{
+		`kafka_consumergroup_members{consumergroup="\"\\x00\\xff\""} 3`, `kafka_consumergroup_lag{consumergroup="\"\\x00\\xff\"",partition="0",topic="a"} 2`,
+		`kafka_consumergroup_lag_sum{consumergroup="\"\\x00\\xff\"",topic="a"} 2`, `kafka_consumergroup_members{consumergroup="ÿ"} 4`,
+	} {
+		if w.Code != 200 || !strings.Contains(w.Body.String(), "\n"+line+"\n") {
+			t.Errorf("%d: no %s", w.Code, line)
+		}
+	}
+}

@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"sync"
 	"time"
+	"unicode/utf8"
 
 	"github.com/prometheus/client_golang/prometheus"
 )
@@ -116,9 +117,19 @@ func (s *series) topic(t *Topic) {
 	}
 }
 
+// label is a name as a label may hold it. Groups may have any bytes for a name,
+// and one that is no UTF-8 would end the scrape.
+func label(name string) string {
+	if utf8.ValidString(name) {
+		return name
+	}
+	return strconv.QuoteToASCII(name)
+}
+
 func (s *series) group(g *Group) {
+	name := label(g.Name)
 	if s.take(1) {
-		s.put(groupMember, int64(g.Members), g.Name)
+		s.put(groupMember, int64(g.Members), name)
 	}
 	for i := 0; i < len(g.Offsets); { // they are in order of topics
 		topic, at, lag, from := g.Offsets[i].Topic, int64(0), int64(0), i
@@ -126,16 +137,16 @@ func (s *series) group(g *Group) {
 			at, lag = at+g.Offsets[i].Committed, lag+g.Offsets[i].Lag
 		}
 		if s.take(2) {
-			s.put(groupAtSum, at, g.Name, topic)
-			s.put(groupLagSum, lag, g.Name, topic)
+			s.put(groupAtSum, at, name, topic)
+			s.put(groupLagSum, lag, name, topic)
 		}
 		if !s.take(seriesOfOffset * (i - from)) {
 			continue
 		}
 		for _, o := range g.Offsets[from:i] {
 			index := strconv.Itoa(int(o.Partition))
-			s.put(groupAt, o.Committed, g.Name, topic, index)
-			s.put(groupLag, o.Lag, g.Name, topic, index)
+			s.put(groupAt, o.Committed, name, topic, index)
+			s.put(groupLag, o.Lag, name, topic, index)
 		}
 	}
 }
