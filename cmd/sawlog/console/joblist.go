@@ -207,10 +207,11 @@ type pager struct {
 // First is the number of the first that is shown, counted from 1.
 func (p pager) First() int { return p.From + 1 }
 
-// pages reads ?page=, counted from 1.
+// pages reads ?page=, counted from 1. A page that isn't there is the first: it is
+// divided, since the product of a large number would pass what an int holds.
 func pages(r *http.Request, total, size int) pager {
 	n, err := strconv.Atoi(r.URL.Query().Get("page"))
-	if err != nil || n < 1 || (n-1)*size >= total {
+	if err != nil || n < 1 || n-1 > (total-1)/size {
 		n = 1
 	}
 	p := pager{From: (n - 1) * size, To: min(n*size, total), Total: total}
