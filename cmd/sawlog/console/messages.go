@@ -50,6 +50,7 @@ type messageRow struct {
 	Ago        string
 	Key, Value shown
 	Headers    []headerRow
+	Carried    int   // headers it has, whether they are shown or not
 	Skipped    int64 // offsets before it that hold no record
 	Here       string
 }
@@ -179,18 +180,26 @@ func (k *console) messagesBody(ctx context.Context, read *messageRead) *messages
 }
 
 func (k *console) messageRow(ctx context.Context, m *message, a messageAsk, decode *valueDecoder) messageRow {
-	row := messageRow{Partition: m.partition, Offset: m.offset, Skipped: m.skipped, Key: show(m.key, a.Show), Value: decode.value(ctx, m)}
+	row := messageRow{Partition: m.partition, Offset: m.offset, Skipped: m.skipped, Carried: m.carried, Key: show(m.key, a.Show), Value: decode.value(ctx, m)}
 	if m.millis >= 0 {
 		row.Time = time.UnixMilli(m.millis).UTC()
 		row.Ago = distance(row.Time, k.Now())
 	}
 	for _, h := range m.headers {
-		row.Headers = append(row.Headers, headerRow{printable(h.key), show(h.value, "auto")})
+		row.Headers = append(row.Headers, headerRow{nameOf(h.key), show(h.value, "auto")})
 	}
 	row.Here = a.query(func(a *messageAsk) {
 		a.Partition, a.From, a.Before = strconv.Itoa(int(m.partition)), strconv.FormatInt(m.offset, 10), untold
 	})
 	return row
+}
+
+// nameOf is the key of a header.
+func nameOf(p piece) string {
+	if p.size > len(p.head) {
+		return printable(p.head) + "…"
+	}
+	return printable(p.head)
 }
 
 // page adds the links to the pages before and behind, the command line of the
@@ -271,6 +280,9 @@ func (m *messageRead) carryOut(ctx context.Context) error {
 		m.window = w.window
 		if w.err != nil {
 			m.note(errors.Join(w.err))
+		}
+		if w.large {
+			m.notes = append(m.notes, "partition "+strconv.Itoa(int(ps[i].Index))+" has large records: the page holds "+count(len(w.records))+" of it")
 		}
 		if w.window.Start > starts[i] && !backward {
 			m.notes = append(m.notes, "partition "+strconv.Itoa(int(ps[i].Index))+" begins at offset "+count(w.window.Start)+": what was before it is deleted")

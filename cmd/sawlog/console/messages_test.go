@@ -15,6 +15,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"sawlog/broker/record"
+	"sawlog/consumer"
 	"sawlog/formats/registry/registrytest"
 )
 
@@ -189,4 +191,71 @@ func TestFramedMessages(t *testing.T) {
 	}
 	reg.Close()
 	s.has(s.page("/console/topics/visits/messages", http.StatusOK), "registry is unavailable")
+}
+
+// TestLargeHeaders: headers are bytes that are read and shown like values, and
+// their keys may be as long as a batch. A page takes the beginning of them.
+func TestLargeHeaders(t *testing.T) {
+	var rec consumer.Record
+	for range 200 {
+		rec.Headers = append(rec.Headers, record.Header{Key: bytes.Repeat([]byte("k"), 100<<10), Value: bytes.Repeat([]byte("v"), 100<<10)})
+	}
+	if got := weight(&rec); got != 200*200<<10 {
+		t.Errorf("%d bytes count", got)
+	}
+	m := (&partRead{p: &partition{}}).take(&rec)
+	kept := 0
+	for _, h := range m.headers {
+		if cap(h.key.head) > 2*nameBytes || cap(h.value.head) > 2*headerBytes {
+			t.Fatalf("a header keeps %d and %d bytes", cap(h.key.head), cap(h.value.head))
+		}
+		kept += len(h.key.head) + len(h.value.head)
+	}
+	if m.carried != 200 || kept > headersBytes+nameBytes || len(m.headers) < 3 {
+		t.Errorf("%d bytes of %d headers are kept, of %d", kept, len(m.headers), m.carried)
+	}
+
+	s := newStand(t, nil)
+	s.create("heads", 1)
+	r := &kgo.Record{Topic: "heads", Value: []byte("v"), Timestamp: noon}
+	for range 40 {
+		r.Headers = append(r.Headers, kgo.RecordHeader{Key: strings.Repeat("<", 1000), Value: bytes.Repeat([]byte{0xff}, 10<<10)})
+	}
+	s.send(r)
+	page := s.page("/console/topics/heads/messages", http.StatusOK)
+	s.has(page, "of 40", "10.0 KiB, the beginning", "&lt;…")
+	if len(page) > 128<<10 {
+		t.Errorf("a page of %d bytes", len(page))
+	}
+}
+
+// TestNewestOfLargeRecords: where a page can't read as many records as it shows,
+// the newest are shown, not the first of those it would have shown.
+func TestNewestOfLargeRecords(t *testing.T) {
+	b := newBrokers(1, 1, 1)
+	large := strings.Repeat("x", 2<<20)
+	for i := range 40 {
+		b.log = append(b.log, batch(int64(i), noon.UnixMilli(), large))
+	}
+	s := standOver(t, runner{}, over(b))
+	const base = "/console/topics/topic-000/messages"
+	seen := 40
+	for next := base + "?partition=0"; next != ""; {
+		page := s.page(next, http.StatusOK)
+		here := offsetsOn(page)
+		if len(here) == 0 || here[len(here)-1] != seen-1 {
+			t.Fatalf("before %d: %v", seen, here)
+		}
+		if seen = here[0]; seen > 20 {
+			s.has(page, "has large records: the page holds "+strconv.Itoa(len(here))+" of it")
+		}
+		next = linkOf(base, page, "prev")
+	}
+	if seen != 0 {
+		t.Errorf("the last page begins at %d", seen)
+	}
+
+	// Behind the large records nothing but holes.
+	b.log = append(b.log, batch(3000, noon.UnixMilli(), "last"))
+	s.has(s.page(base+"?partition=0&before=3000", http.StatusOK), ">0@39<")
 }

@@ -21,13 +21,11 @@ type message struct {
 	key       piece
 	value     piece
 	headers   []header
+	carried   int   // headers it has, whether they are shown or not
 	skipped   int64 // offsets before it, of the page, that hold no record
 }
 
-type header struct {
-	key   []byte
-	value piece
-}
+type header struct{ key, value piece }
 
 // piece is the beginning of some bytes.
 type piece struct {
@@ -37,19 +35,32 @@ type piece struct {
 
 // Limits of a page of records.
 const (
-	pieceBytes   = 64 << 10  // of a key, a value or a header
+	pieceBytes   = 64 << 10  // of a key or a value
 	headersRead  = 100       // of a record
+	headerBytes  = 4 << 10   // of the value of a header
+	nameBytes    = 256       // of the key of a header
+	headersBytes = 16 << 10  // of all headers of a record
 	fetchBytes   = 256 << 10 // of a fetch
 	batchBytes   = 16 << 20  // of a batch
 	partsAtATime = 8         // partitions that are read at once
-	readBytes    = 8 << 20   // of keys and values passed in a partition
+	readBytes    = 8 << 20   // of keys, values and headers passed in a partition
 )
 
-func pieceOf(b []byte) piece {
+// pieceOf copies the beginning of some bytes.
+func pieceOf(b []byte, most int) piece {
 	if b == nil {
 		return piece{}
 	}
-	return piece{head: bytes.Clone(b[:min(len(b), pieceBytes)]), size: len(b)}
+	return piece{head: bytes.Clone(b[:min(len(b), most)]), size: len(b)}
+}
+
+// weight is how many bytes of a record were read for it.
+func weight(rec *consumer.Record) int {
+	n := len(rec.Key) + len(rec.Value)
+	for i := range rec.Headers {
+		n += len(rec.Headers[i].Key) + len(rec.Headers[i].Value)
+	}
+	return n
 }
 
 // window is the part of a partition's log that was read, and all of it.
@@ -59,6 +70,7 @@ type window struct{ From, To, Start, End int64 }
 type read struct {
 	records []message
 	window  window
+	large   bool // the records are so large that fewer were read
 	err     error
 }
 
@@ -100,29 +112,39 @@ func (r *partRead) forward(ctx context.Context, from int64) read {
 }
 
 // backward reads the last records before an offset. Where offsets hold no records,
-// after compaction or of transactions, it looks further back, a few times.
+// after compaction or of transactions, it looks further back, a few times; where
+// records are so large that it doesn't reach the offset, less far.
 func (r *partRead) backward(ctx context.Context, to int64) read {
 	to = min(max(to, r.p.Start), r.p.End)
 	out := read{window: window{From: to, To: to, Start: r.p.Start, End: r.p.End}}
-	for back := int64(r.most); out.window.From > r.p.Start && len(out.records) < r.most && back <= farthest; back *= 16 {
-		first := out.window.From == to
-		part := r.between(ctx, max(r.p.Start, to-back), out.window.From, r.most-len(out.records), true)
+	back := int64(r.most)
+	for looks := 0; looks < looksBack && out.window.From > r.p.Start && len(out.records) < r.most; looks++ {
+		back = min(back, farthest, out.window.From-r.p.Start)
+		part := r.between(ctx, out.window.From-back, out.window.From, r.most-len(out.records), true)
 		whole := part.err == nil && part.window.To == out.window.From
-		if first && !whole {
-			return part
-		}
-		if !whole {
+		switch {
+		case whole:
+			out.records = append(part.records, out.records...)
+			out.window.From = part.window.From
+			if back *= 16; out.large && len(out.records) > 0 {
+				return out
+			}
+		case len(out.records) > 0:
 			return out // what was found is the end of the log all the same
+		case part.err != nil:
+			return part
+		default:
+			back, out.large = max(1, back/2), true
 		}
-		out.records = append(part.records, out.records...)
-		out.window.From = part.window.From
 	}
 	return out
 }
 
-// farthest is how far back records are looked for where most offsets hold none.
-const farthest = 1 << 20
-
+// Bounds of the search for the last records, where most offsets hold none.
+const (
+	farthest  = 1 << 20 // offsets at a time
+	looksBack = 20
+)
 // between reads the records of [from, to): the first ones, so many at most, or the
 // last of all. The window of the answer is what was read.
 func (r *partRead) between(ctx context.Context, from, to int64, most int, last bool) (out read) {
@@ -147,7 +169,7 @@ func (r *partRead) between(ctx context.Context, from, to int64, most int, last b
 			out.err = r.explain(err)
 			return out
 		}
-		passed += len(rec.Key) + len(rec.Value)
+		passed += weight(rec)
 		m := r.take(rec)
 		m.skipped = m.offset - out.window.To
 		if len(out.records) == most {
@@ -162,10 +184,14 @@ func (r *partRead) between(ctx context.Context, from, to int64, most int, last b
 
 // take copies what a page may show of a record.
 func (r *partRead) take(rec *consumer.Record) message {
-	m := message{partition: r.p.Index, offset: int64(rec.Offset), millis: rec.Timestamp, key: pieceOf(rec.Key), value: pieceOf(rec.Value)}
-	for i := range rec.Headers[:min(len(rec.Headers), headersRead)] {
-		h := &rec.Headers[i]
-		m.headers = append(m.headers, header{key: bytes.Clone(h.Key), value: pieceOf(h.Value)})
+	m := message{
+		partition: r.p.Index, offset: int64(rec.Offset), millis: rec.Timestamp, carried: len(rec.Headers),
+		key: pieceOf(rec.Key, pieceBytes), value: pieceOf(rec.Value, pieceBytes),
+	}
+	for i, room := 0, headersBytes; i < min(len(rec.Headers), headersRead) && room > 0; i++ {
+		h := header{pieceOf(rec.Headers[i].Key, nameBytes), pieceOf(rec.Headers[i].Value, min(headerBytes, room))}
+		room -= len(h.key.head) + len(h.value.head)
+		m.headers = append(m.headers, h)
 	}
 	return m
 }
