@@ -4,13 +4,17 @@
 package api
 
 import (
+	"bytes"
 	"context"
 	_ "embed"
+	"errors"
+	"io"
 	"log/slog"
 	"net"
 	"net/http"
 	"net/http/pprof"
 	"strings"
+	"time"
 
 	"sawlog/broker"
 	"sawlog/jobs"
@@ -92,7 +96,7 @@ func New(c Config) http.Handler {
 		mux.Handle("/console/", c.Console)
 		mux.Handle("GET /{$}", http.RedirectHandler("/console/", http.StatusFound))
 	}
-	return s.guard(s.known(mux))
+	return s.guard(s.known(s.whole(mux)))
 }
 
 // base is where the API's routes lie.
@@ -137,6 +141,11 @@ func (s *server) guard(next http.Handler) http.Handler {
 	}))
 	guarded := origin.Handler(next)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.ContentLength != 0 {
+			// Also where the answer needs no body: what is unread of it is passed
+			// over, and it may never come.
+			_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(bodyPatience)) // a reader without one does not stand still
+		}
 		h := w.Header()
 		h.Set("Content-Security-Policy", policy)
 		h.Set("X-Content-Type-Options", "nosniff")
@@ -153,8 +162,31 @@ func (s *server) guard(next http.Handler) http.Handler {
 			})
 			return
 		}
-		r.Body = http.MaxBytesReader(w, r.Body, bodyLimit)
 		guarded.ServeHTTP(w, r)
+	})
+}
+
+// bodyPatience is how long the body of a request may take to come.
+var bodyPatience = 30 * time.Second
+
+// whole reads the body of a request before anything is done with it.
+func (s *server) whole(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.ContentLength == 0 {
+			next.ServeHTTP(w, r)
+			return
+		}
+		text, err := io.ReadAll(http.MaxBytesReader(w, r.Body, bodyLimit))
+		if err != nil {
+			if _, long := errors.AsType[*http.MaxBytesError](err); !long {
+				err = &Error{Code: CodeInvalid, Message: "the request's body did not come whole: " + err.Error()}
+			}
+			s.fail(w, r, err)
+			return
+		}
+		_ = http.NewResponseController(w).SetReadDeadline(time.Time{}) // where there is none, none was set
+		r.Body, r.ContentLength, r.TransferEncoding = io.NopCloser(bytes.NewReader(text)), int64(len(text)), nil
+		next.ServeHTTP(w, r)
 	})
 }
 
