@@ -196,7 +196,7 @@ var answers = []struct {
 	{"not_found", 404, "There is no such thing", Error{Code: CodeNotFound, Message: `no job "pageviews"`, Hint: "sawlog job list shows the jobs"}},
 	{"conflict", 409, "It stands against what is there", Error{Code: CodeConflict, Message: "run pageviews-hourly-20261129T140000Z is committed: there is nothing to retry"}},
 	{"mismatch", 422, "Files, or the log, are not as the ledger says, or too many records are bad", Error{Code: CodeMismatch, Message: "dt=2026-11-29/hr=14/part-0.parquet has other bytes", Hint: "sawlog rerun"}},
-	{"often", 429, "Too many wrong tokens came from there; Retry-After says when the next is looked at", Error{Code: CodeUnavailable, Message: "too many wrong tokens came from 192.0.2.7"}},
+	{"often", 429, "Too many wrong tokens came from there, and this is another; the right one is let in at any time", Error{Code: CodeUnavailable, Message: "too many wrong tokens came from 192.0.2.7, and this is another"}},
 	{"failed", 500, "It failed", Error{Code: CodeFailed, Message: "write dt=2026-11-29/hr=14/part-0.parquet: no space left on device"}},
 	{"unable", 501, "This server has not what it takes", Error{Code: CodeUnavailable, Message: "the cluster is not available on this server"}},
 	{"broken_off", 502, "The node that runs the scheduler broke off; it may have been done all the same", Error{Code: CodeUnavailable, Message: "node 2, which runs the scheduler, broke off: EOF", Hint: "it may have done what was asked all the same: look before asking again"}},

@@ -58,18 +58,20 @@ func (t *Token) check(r *http.Request) error {
 	}
 }
 
-// try compares what somebody takes for the token, unless he guesses too often.
+// try compares what somebody takes for the token. The right one is always let
+// in: who guesses may be behind the same proxy as those who know it.
 func (t *Token) try(r *http.Request, given string) error {
+	a, b := sha256.Sum256(t.secret), sha256.Sum256([]byte(given)) // of one length, whatever was given
+	if subtle.ConstantTimeCompare(a[:], b[:]) == 1 {
+		return nil
+	}
 	from := origin(r)
 	if wait := t.guesses.wait(from, time.Now()); wait > 0 {
 		return &Error{
 			Status: http.StatusTooManyRequests, Code: CodeUnavailable, again: wait,
-			Message: "too many wrong tokens came from " + from.Addr().String(), Hint: "the next is looked at in " + wait.Round(time.Second).String(),
+			Message: "too many wrong tokens came from " + from.Addr().String() + ", and this is another",
+			Hint:    "the right one stands in the file that --http-token of the server names, and is let in at any time",
 		}
-	}
-	a, b := sha256.Sum256(t.secret), sha256.Sum256([]byte(given)) // of one length, whatever was given
-	if subtle.ConstantTimeCompare(a[:], b[:]) == 1 {
-		return nil
 	}
 	t.guesses.wrong(from, time.Now())
 	return &Error{Status: http.StatusUnauthorized, Code: CodeForbidden, Message: "that is not this server's token", Hint: "it stands in the file that --http-token of the server names"}
@@ -138,8 +140,7 @@ func origin(r *http.Request) netip.Prefix {
 	return prefix
 }
 
-// guesses counts wrong tokens by where they come from. Behind a proxy that is
-// one place; sessions go on meanwhile, since their cookies can't be guessed.
+// guesses counts wrong tokens by where they come from.
 type guesses struct {
 	mu  sync.Mutex
 	by  map[netip.Prefix]guessed
@@ -159,7 +160,7 @@ const (
 	guessersKept   = 4096
 )
 
-// wait is how long nothing is looked at from a place; 0 = it is looked at.
+// wait is how long a place is told that it guesses too often; 0 = it doesn't.
 func (g *guesses) wait(from netip.Prefix, now time.Time) time.Duration {
 	g.mu.Lock()
 	defer g.mu.Unlock()
