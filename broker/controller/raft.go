@@ -70,7 +70,7 @@ func (c *Controller) startRaft(config Config, snaps *snapshots, found bool) erro
 			return err
 		}
 	}
-	c.guard = &stallGuard{entries: c.entries, stalled: c.stalled, alone: c.alone}
+	c.guard = &stallGuard{entries: c.entries, stalled: c.stalled, alone: c.alone, covered: snaps.covered, fail: c.fail}
 	var err error
 	if c.raft, err = raft.NewRaft(rc, c.machine, c.guard, c.stable, snaps, c.trans); err != nil {
 		return err

@@ -155,6 +155,14 @@ func (s *snapshots) newest() *raft.SnapshotMeta {
 	return s.metas[0]
 }
 
+// covered is the last entry that the newest snapshot covers; 0 = there is none.
+func (s *snapshots) covered() (index, term uint64) {
+	if m := s.newest(); m != nil {
+		return m.Index, m.Term
+	}
+	return 0, 0
+}
+
 // List lists the snapshots, newest first.
 func (s *snapshots) List() ([]*raft.SnapshotMeta, error) {
 	s.mu.Lock()

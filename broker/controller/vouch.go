@@ -1,6 +1,8 @@
 package controller
 
 import (
+	"errors"
+	"slices"
 	"sync"
 
 	"github.com/hashicorp/raft"
@@ -32,7 +34,10 @@ func (v *vouching) pass() {
 	for {
 		select {
 		case call := <-v.NetworkTransport.Consumer():
-			vouch(call.Command)
+			if !vouch(call.Command) {
+				call.Respond(nil, errNoTerm)
+				continue
+			}
 			select {
 			case v.calls <- call:
 			case <-v.done:
@@ -44,10 +49,19 @@ func (v *vouching) pass() {
 	}
 }
 
-func vouch(command any) {
-	if a, ok := command.(*raft.AppendEntriesRequest); ok {
-		a.LeaderCommitIndex = min(a.LeaderCommitIndex, a.PrevLogEntry+uint64(len(a.Entries)))
+// errNoTerm refuses entries of term 0, which nobody has: a node that leads with a
+// cut log (guard G8) sends them in place of those it lacks.
+var errNoTerm = errors.New("entries of no term")
+
+// vouch bounds what a message commits, and tells whether it may be followed at
+// all: Raft would cut its own entries first for those it can't store.
+func vouch(command any) bool {
+	a, ok := command.(*raft.AppendEntriesRequest)
+	if !ok {
+		return true
 	}
+	a.LeaderCommitIndex = min(a.LeaderCommitIndex, a.PrevLogEntry+uint64(len(a.Entries)))
+	return !slices.ContainsFunc(a.Entries, func(l *raft.Log) bool { return l.Term == 0 })
 }
 
 // Close ends all calls.
