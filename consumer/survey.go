@@ -41,7 +41,11 @@ func Survey(ctx context.Context, c Cluster) ([]Topic, error) {
 		}
 	}
 	var wg sync.WaitGroup
-	wg.Go(func() { _ = policies(ctx, c, topics) }) // untold, they are not compacted
+	wg.Go(func() {
+		within, done := context.WithTimeout(ctx, surveyPatience)
+		defer done()
+		_ = policies(within, c, topics) // untold, they are not compacted
+	})
 	told := make(chan []Topic, len(led))
 	for leader, theirs := range led {
 		wg.Go(func() {

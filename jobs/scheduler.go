@@ -145,7 +145,9 @@ func (s *Scheduler) now() time.Time { return s.c.Now().UTC().Truncate(time.Milli
 // Close stops. Runs that are going on are interrupted and stay open in the
 // journal: the next Open takes them up.
 func (s *Scheduler) Close() error {
+	s.mu.Lock() // whoever starts something under it has looked whether this goes on
 	s.stop(ErrClosed)
+	s.mu.Unlock()
 	s.wg.Wait()
 	s.events.close()
 	return nil

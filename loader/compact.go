@@ -98,13 +98,6 @@ func (k rowKey) before(other rowKey) bool {
 
 func (m *merge) run(ctx context.Context) (File, error) {
 	s := m.t.split
-	for i := range s.Files {
-		old, err := m.openOld(&s.Files[i])
-		if err != nil {
-			return File{}, err
-		}
-		m.old = append(m.old, old)
-	}
 	f := m.t.newFile(m.t.schema, *s.Hour)
 	defer f.drop()
 	var err error
@@ -124,6 +117,14 @@ func (m *merge) run(ctx context.Context) (File, error) {
 
 // openOld opens a file and wants it to be what the plan says.
 func (m *merge) openOld(want *SplitFile) (*oldFile, error) {
+	old, err := m.open(want)
+	if err == nil {
+		m.old = append(m.old, old)
+	}
+	return old, err
+}
+
+func (m *merge) open(want *SplitFile) (*oldFile, error) {
 	file, err := m.find(want.Path)
 	if err != nil {
 		return nil, m.lost(want.Path, err)
@@ -172,19 +173,30 @@ func (m *merge) lost(name string, err error) error {
 
 // oneByOne writes files whose ranges follow each other.
 func (m *merge) oneByOne(ctx context.Context, f *dataFile) error {
-	for _, old := range m.old {
+	files := m.t.split.Files
+	for i := range files {
+		old, err := m.openOld(&files[i])
+		if err != nil {
+			return err
+		}
 		for old.left > 0 {
 			if err := m.take(ctx, old, f); err != nil {
 				return err
 			}
 		}
+		old.close()
 	}
 	return nil
 }
 
 // byKey writes the rows of all files in order of their keys.
 func (m *merge) byKey(ctx context.Context, f *dataFile) error {
-	for _, old := range m.old {
+	files := m.t.split.Files
+	for i := range files {
+		old, err := m.openOld(&files[i])
+		if err != nil {
+			return err
+		}
 		if err := m.look(old); err != nil {
 			return err
 		}
@@ -225,6 +237,7 @@ func (m *merge) take(ctx context.Context, old *oldFile, f *dataFile) error {
 // look reads where the next row of a file stands.
 func (m *merge) look(old *oldFile) error {
 	if old.left == 0 {
+		old.close()
 		return nil
 	}
 	before := old.at
@@ -267,7 +280,15 @@ func rewriteError(name string, err error) error {
 
 func (m *merge) close() {
 	for _, old := range m.old {
-		_ = old.file.Close() // only read
+		old.close()
+	}
+}
+
+// close lets go of the file and of what was decoded of it.
+func (o *oldFile) close() {
+	if o.file != nil {
+		_ = o.file.Close() // only read
+		o.file, o.scan = nil, nil
 	}
 }
 

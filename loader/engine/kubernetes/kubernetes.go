@@ -215,7 +215,9 @@ func (j *job) create(ctx context.Context, text []byte) error {
 				j.e.log().Info("the Job runs already: following it", "job", j.name)
 				return nil
 			}
-			err = cmp.Or(look, j.Kill(ctx))
+			if err = look; err == nil {
+				err = j.Kill(ctx)
+			}
 			if err != nil && loader.ExitCode(err) != loader.ExitUnavailable {
 				return err
 			}
