@@ -145,6 +145,7 @@ const (
 	farthest  = 1 << 20 // offsets at a time
 	looksBack = 20
 )
+
 // between reads the records of [from, to): the first ones, so many at most, or the
 // last of all. The window of the answer is what was read.
 func (r *partRead) between(ctx context.Context, from, to int64, most int, last bool) (out read) {

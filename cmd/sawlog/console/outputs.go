@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"sawlog/jobs"
@@ -58,30 +59,33 @@ func (k *console) outputs(w http.ResponseWriter, r *http.Request) {
 	k.draw(w, r, "outputs.html", page{Title: "Outputs", Nav: "outputs", Body: body})
 }
 
-// fillOutputs adds what the grids of the rows' jobs say, each job asked once.
+// fillOutputs adds what the grids of the rows say. Their stores may hang: the page
+// waits so long for all of them, and says of which it learned nothing.
 func (k *console) fillOutputs(ctx context.Context, rows []outputRow) {
+	ctx, done := context.WithTimeout(ctx, ledgerPatience)
+	defer done()
 	to := k.Now().UTC().Truncate(time.Hour).Add(time.Hour)
-	grids := map[string]*jobs.Grid{}
-	asked := map[string]error{}
+	room := make(chan struct{}, viewersOnce)
+	var wg sync.WaitGroup
 	for i := range rows {
-		row := &rows[i]
-		err, known := asked[row.Job]
-		if !known {
-			var list []jobs.Grid
-			list, err = k.Jobs.Hours(ctx, row.Job, to.AddDate(0, 0, -recentDays-1), to)
-			asked[row.Job] = err
-			for j := range list {
-				grids[list[j].Dataset] = &list[j]
-			}
-		}
-		if row.Error = say(err); err == nil && grids[row.Dataset] != nil {
-			row.take(grids[row.Dataset], to)
-		}
-		if spec, err := k.Jobs.Spec(row.Job); err == nil {
-			row.Format = spec.Output.Format + ", " + spec.Output.Codec
-			if l, err := spec.Load(row.Topic, k.Now()); err == nil {
-				row.Root = l.Root
-			}
+		room <- struct{}{}
+		wg.Go(func() {
+			defer func() { <-room }()
+			k.fillOutput(ctx, &rows[i], to)
+		})
+	}
+	wg.Wait()
+}
+
+func (k *console) fillOutput(ctx context.Context, row *outputRow, to time.Time) {
+	g, err := k.Jobs.Grid(ctx, row.Job, row.Dataset, to.AddDate(0, 0, -recentDays-1), to)
+	if row.Error = say(err); err == nil {
+		row.take(&g, to)
+	}
+	if spec, err := k.Jobs.Spec(row.Job); err == nil {
+		row.Format = spec.Output.Format + ", " + spec.Output.Codec
+		if l, err := spec.Load(row.Topic, k.Now()); err == nil {
+			row.Root = l.Root
 		}
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -241,5 +242,51 @@ func TestOutputsAreCheap(t *testing.T) {
 	day := noon.AddDate(0, 0, -1).Truncate(24 * time.Hour)
 	for _, path := range []string{"", "?day=" + day.Format(time.DateOnly), "/hour?at=" + fmt.Sprint(day.Unix()), "/changes", "/changes?record=3"} {
 		o.costs(outputs + path)
+	}
+}
+
+// countedViews counts the ledgers that are read, and notes whether each is waited
+// for without an end.
+type countedViews struct {
+	runner
+	views, endless *atomic.Int32
+}
+
+func (c countedViews) View(ctx context.Context, spec *jobs.Spec, set jobs.Set) (*jobs.View, error) {
+	c.views.Add(1)
+	if end, ok := ctx.Deadline(); !ok || time.Until(end) > ledgerPatience {
+		c.endless.Add(1)
+	}
+	return c.runner.View(ctx, spec, set)
+}
+
+// TestOutputsReadWhatTheyShow: of a job with many data sets the page reads the
+// ledgers of those it shows, and does not wait for ever.
+func TestOutputsReadWhatTheyShow(t *testing.T) {
+	c := countedViews{views: new(atomic.Int32), endless: new(atomic.Int32)}
+	s := &stand{t: t, now: noon}
+	var err error
+	s.jobs, err = jobs.Open(t.Context(), jobs.Config{Journal: &journal{}, Runner: c, Now: func() time.Time { return noon }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := s.jobs.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	s.h = New(Config{Jobs: s.jobs, Now: func() time.Time { return noon }})
+	topics := make([]string, 3*perPage)
+	for i := range topics {
+		topics[i] = fmt.Sprintf("v.%03d", i)
+	}
+	apply(t, s.jobs, "name: many\nsource: {topics: ["+strings.Join(topics, ", ")+"]}\noutput: {root: 'file:///w/{topic}'}\n")
+	if n := len(s.jobs.List()[0].Datasets); n != 3*perPage {
+		t.Fatalf("the job has %d data sets", n)
+	}
+	c.views.Store(0)
+	s.page("/console/outputs", http.StatusOK)
+	if n := c.views.Load(); n > perPage || c.endless.Load() > 0 {
+		t.Errorf("%d ledgers were read for a page of %d, %d of them without an end", n, perPage, c.endless.Load())
 	}
 }
