@@ -4,6 +4,7 @@ import (
 	"context"
 	"net"
 	"net/http"
+	"slices"
 
 	"sawlog/cmd/sawlog/api"
 	"sawlog/cmd/sawlog/console"
@@ -31,6 +32,7 @@ func (s *server) face(scheduler *jobs.Scheduler) http.Handler {
 		Logger:    s.log,
 		Version:   version,
 		Loopback:  err == nil && ip != nil && ip.IsLoopback(),
+		Names:     s.told(),
 		Token:     s.front.token,
 		Checks:    map[string]func() error{"broker": s.broker.Ready},
 		Tickets:   s.tickets.list,
@@ -50,4 +52,15 @@ func (s *server) face(scheduler *jobs.Scheduler) http.Handler {
 			return ledger.Fold(), nil
 		},
 	})
+}
+
+// told lists the addresses that the server was told of itself; other nodes reach
+// it by one of them.
+func (s *server) told() (addrs []string) {
+	for _, v := range s.settings {
+		if slices.Contains([]string{"http", "advertise", "peer-advertise"}, v.Name) {
+			addrs = append(addrs, v.Value)
+		}
+	}
+	return addrs
 }

@@ -13,6 +13,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/pprof"
+	"slices"
 	"strings"
 	"time"
 
@@ -38,8 +39,12 @@ type Config struct {
 	// a request must name this machine, so that no foreign page can reach it by
 	// a name that resolves here.
 	Loopback bool
+	// Names are the addresses, HOST:PORT, that the server was told of itself.
+	// Beyond loopback it answers to these hosts, and to what no foreign page can
+	// have bound to it: addresses, and names without a dot.
+	Names []string
 	// Token is asked for by everything but /livez, /readyz and the way in; nil =
-	// by nothing. It keeps out what Loopback is to keep out, too.
+	// by nothing. It keeps out what Loopback and Names are to keep out, too.
 	Token *Token
 	// Checks are what /readyz asks, by name.
 	Checks map[string]func() error
@@ -155,11 +160,8 @@ func (s *server) guard(next http.Handler) http.Handler {
 		if !strings.HasPrefix(r.URL.Path, "/console/") {
 			h.Set("Cache-Control", "no-store")
 		}
-		if s.Loopback && s.Token == nil && !localHost(r.Host) {
-			s.fail(w, r, &Error{
-				Status: http.StatusForbidden, Code: CodeForbidden, Message: "this server listens on loopback and does not answer to the name " + r.Host,
-				Hint: "use http://localhost or http://127.0.0.1",
-			})
+		if err := s.misnamed(r.Host); err != nil {
+			s.fail(w, r, err)
 			return
 		}
 		guarded.ServeHTTP(w, r)
@@ -190,17 +192,43 @@ func (s *server) whole(next http.Handler) http.Handler {
 	})
 }
 
-// localHost tells whether a Host header names this machine.
-func localHost(hostport string) bool {
+// misnamed refuses a Host header by which a foreign page may reach a server that
+// asks for no token: a name of the page's owner that resolves to the server makes
+// its answers the page's own.
+func (s *server) misnamed(hostport string) error {
+	host := hostOf(hostport)
+	switch {
+	case s.Token != nil:
+		return nil
+	case s.Loopback && !localHost(host):
+		return &Error{
+			Status: http.StatusForbidden, Code: CodeForbidden, Message: "this server listens on loopback and does not answer to the name " + hostport,
+			Hint: "use http://localhost or http://127.0.0.1",
+		}
+	case s.Loopback || net.ParseIP(host) != nil || !strings.Contains(host, "."):
+		return nil
+	case slices.ContainsFunc(s.Names, func(name string) bool { return strings.EqualFold(hostOf(name), host) }):
+		return nil
+	}
+	return &Error{
+		Status: http.StatusForbidden, Code: CodeForbidden, Message: "this server asks for no token and does not answer to the name " + hostport,
+		Hint: "use its address, or the host of its --http or --advertise; with --http-token FILE it answers to every name",
+	}
+}
+
+// hostOf is the host of an address with or without a port.
+func hostOf(hostport string) string {
 	host, _, err := net.SplitHostPort(hostport)
 	if err != nil {
 		host = strings.Trim(hostport, "[]")
 	}
-	if strings.EqualFold(host, "localhost") {
-		return true
-	}
+	return host
+}
+
+// localHost tells whether a host names this machine.
+func localHost(host string) bool {
 	ip := net.ParseIP(host)
-	return ip != nil && ip.IsLoopback()
+	return strings.EqualFold(host, "localhost") || ip != nil && ip.IsLoopback()
 }
 
 // Version is the answer to GET /api/v1/version.

@@ -573,9 +573,7 @@ func TestElsewhere(t *testing.T) {
 		"/api/v1/datasets/d": 418, "/api/v1/events": 418, "/console/": 418, "/livez": 200, "/metrics": 200, "/api/v1/version": 200,
 		"/api/v1/nothing": 404, "/api/v1/topics": 501,
 	} {
-		w := httptest.NewRecorder()
-		h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, path, nil))
-		if w.Code != want {
+		if w := sent(h, http.MethodGet, path, ""); w.Code != want {
 			t.Errorf("%s: %d, want %d", path, w.Code, want)
 		}
 	}

@@ -72,3 +72,42 @@ func TestLongBodies(t *testing.T) {
 		}
 	}
 }
+
+// TestNamesOfTheServer: without a token a server answers to no name that somebody
+// else may have bound to its address; a token makes up for that.
+func TestNamesOfTheServer(t *testing.T) {
+	names := []string{"0.0.0.0:8088", ":8088", "Kafka1.example:9092", "", "[2001:db8::1]:9093"}
+	for _, c := range []struct {
+		host          string
+		beyond, local int
+	}{
+		{"192.0.2.7:8088", 200, 403},
+		{"192.0.2.7", 200, 403},
+		{"127.0.0.1:8088", 200, 200},
+		{"[::1]:8088", 200, 200},
+		{"[2001:db8::9]:8088", 200, 403},
+		{"localhost:8088", 200, 200},
+		{"LOCALHOST", 200, 200},
+		{"sawlog-1:8088", 200, 403},
+		{"kafka1.example:8088", 200, 403},
+		{"KAFKA1.EXAMPLE", 200, 403},
+		{"evil.example:8088", 403, 403},
+		{"evil.example", 403, 403},
+		{"evil.kafka1.example:8088", 403, 403},
+		{"kafka1.example.evil.example:8088", 403, 403},
+		{"127.0.0.1.evil.example:8088", 403, 403},
+		{"evil.:8088", 403, 403},
+		{"0x7f.1", 403, 403},
+	} {
+		for listens, want := range map[bool]int{false: c.beyond, true: c.local} {
+			w := sent(New(Config{Names: names, Loopback: listens}), "GET", "/api/v1/version", "", "Host", c.host)
+			if w.Code != want || want == 403 && !listens && !strings.Contains(w.Body.String(), "--http-token") {
+				t.Errorf("%s, on loopback %v: %d %s, want %d", c.host, listens, w.Code, w.Body, want)
+			}
+		}
+		known := New(Config{Token: NewToken([]byte(secret)), Names: names})
+		if w := sent(known, "GET", "/api/v1/version", "", "Host", c.host, "Authorization", "Bearer "+secret); w.Code != 200 {
+			t.Errorf("%s with the token: %d", c.host, w.Code)
+		}
+	}
+}
