@@ -11,7 +11,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"os"
 	"os/exec"
 	"runtime"
 	"strings"
@@ -39,14 +38,14 @@ const (
 	keepErrors  = 4 << 10 // of what a task last wrote to standard error
 )
 
+// self is the program that runs, also after another release took its file's place:
+// a task must be of the release that tells it what to do.
+const self = "/proc/self/exe"
+
 // Run carries out the work, one process per attempt.
 func (e *Engine) Run(ctx context.Context, w loader.Work) error {
 	command := e.Command
 	if len(command) == 0 {
-		self, err := os.Executable()
-		if err != nil {
-			return fmt.Errorf("local engine: %w", err)
-		}
 		command = []string{self, "task", "exec", "--stdin"}
 	}
 	return w.Each(ctx, func(ctx context.Context, split int, attempt string) error {
