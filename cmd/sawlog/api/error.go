@@ -149,9 +149,6 @@ func body(r *http.Request, v any) error {
 	dec := json.NewDecoder(r.Body)
 	dec.DisallowUnknownFields()
 	if err := dec.Decode(v); err != nil && !errors.Is(err, io.EOF) {
-		if _, tooLong := errors.AsType[*http.MaxBytesError](err); tooLong {
-			return err
-		}
 		return &Error{Code: CodeInvalid, Message: "the request's JSON: " + err.Error()}
 	}
 	return nil

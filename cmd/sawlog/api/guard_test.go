@@ -17,7 +17,7 @@ import (
 // as they need.
 func TestBodiesThatDoNotCome(t *testing.T) {
 	defer func(before time.Duration) { bodyPatience = before }(bodyPatience)
-	bodyPatience = 100 * time.Millisecond
+	bodyPatience = 300 * time.Millisecond
 	slow := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		text, _ := io.ReadAll(r.Body) // it is in memory
 		select {
@@ -108,6 +108,40 @@ func TestNamesOfTheServer(t *testing.T) {
 		known := New(Config{Token: NewToken([]byte(secret)), Names: names})
 		if w := sent(known, "GET", "/api/v1/version", "", "Host", c.host, "Authorization", "Bearer "+secret); w.Code != 200 {
 			t.Errorf("%s with the token: %d", c.host, w.Code)
+		}
+	}
+}
+
+// TestBodiesOfHTTP2 are waited for as long as others; an answer may take longer.
+func TestBodiesOfHTTP2(t *testing.T) {
+	defer func(before time.Duration) { bodyPatience = before }(bodyPatience)
+	bodyPatience = 300 * time.Millisecond
+	web := httptest.NewUnstartedServer(New(Config{Elsewhere: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		text, _ := io.ReadAll(r.Body) // it is in memory
+		for range 4 {
+			_ = http.NewResponseController(w).Flush() // the test reads it, or fails
+			time.Sleep(bodyPatience)
+		}
+		say(w, http.StatusOK, fmt.Sprintf("%s %d", r.Proto, len(text)))
+	})}))
+	web.EnableHTTP2 = true
+	web.StartTLS()
+	defer web.Close()
+	never, end := io.Pipe()
+	defer func() { _ = end.Close() }() // who waits for it is gone
+	for says, body := range map[string]io.Reader{"HTTP/2.0 0": nil, "HTTP/2.0 2": strings.NewReader("{}"), "did not come whole": never} {
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, web.URL+"/api/v1/jobs", body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp, err := web.Client().Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, err := io.ReadAll(resp.Body)
+		_ = resp.Body.Close() // it was read
+		if err != nil || !strings.Contains(string(text), says) {
+			t.Errorf("%s %s %v, want %q", resp.Status, text, err, says)
 		}
 	}
 }
