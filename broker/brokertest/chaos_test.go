@@ -20,7 +20,7 @@ import (
 func TestChaos(t *testing.T) {
 	seeds := 12
 	if testing.Short() {
-		seeds = 3
+		seeds = 2
 	}
 	for seed := range seeds {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
