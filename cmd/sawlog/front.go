@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"sync/atomic"
+	"time"
 
 	"sawlog/cmd/sawlog/api"
 )
@@ -63,6 +64,9 @@ func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if o := f.opened.Load(); o != nil {
 		o.face.ServeHTTP(w, r)
 		return
+	}
+	if r.ContentLength != 0 { // nobody reads the body, and the next request comes behind it
+		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(time.Second)) // what can't wait, doesn't
 	}
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	if r.URL.Path == "/livez" {

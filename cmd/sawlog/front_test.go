@@ -1,9 +1,13 @@
 package main
 
 import (
+	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
+	"time"
 
 	"sawlog/cmd/sawlog/api"
 )
@@ -35,5 +39,26 @@ func TestFront(t *testing.T) {
 	f.open(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusTeapot) }), nil)
 	if code, _ := said("/readyz"); code != http.StatusTeapot {
 		t.Errorf("started: %d", code)
+	}
+}
+
+// TestFrontWaitsForNoBody: a request whose body never comes is answered, and let go.
+func TestFrontWaitsForNoBody(t *testing.T) {
+	web := httptest.NewServer(new(front))
+	defer web.Close()
+	conn, err := net.Dial("tcp", web.Listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close() }()
+	if err := conn.SetDeadline(time.Now().Add(patience)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.WriteString(conn, "POST /api/v1/jobs HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\n"); err != nil {
+		t.Fatal(err)
+	}
+	answer, err := io.ReadAll(conn) // until the server closes it
+	if err != nil || !strings.HasPrefix(string(answer), "HTTP/1.1 503 ") {
+		t.Errorf("%q, %v", answer, err)
 	}
 }
