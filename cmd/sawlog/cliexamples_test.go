@@ -11,7 +11,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -92,9 +91,9 @@ func (s *shop) joins(peer string) (third *child) {
 	s.t.Helper()
 	for _, id := range []string{"2", "4", "3"} {
 		third = s.spawn(nil, "serve", "--node-id", id, "--data", "data"+id, "--listen", freePort(s.t), "--peer", freePort(s.t), "--http", freePort(s.t), "--join", peer)
-		third.says("console ", 30*time.Second)
+		third.says("console ", patience)
 	}
-	s.eventually("four brokers are up", 30*time.Second, func() bool {
+	s.eventually("four brokers are up", patience, func() bool {
 		return s.field(s.sawlog("cluster", "status", "-o", "json"), "brokers.up") == "4"
 	})
 	return third
@@ -123,8 +122,8 @@ func (s *shop) before(line string, third *child) {
 		if err := third.cmd.Process.Signal(syscall.SIGTERM); err != nil {
 			s.t.Fatal(err)
 		}
-		third.wait(30 * time.Second)
-		s.eventually("broker 3 is out of service", 30*time.Second, func() bool {
+		third.wait(patience)
+		s.eventually("broker 3 is out of service", patience, func() bool {
 			return s.field(s.sawlog("cluster", "status", "-o", "json"), "brokers.up") == "3"
 		})
 	}
@@ -177,11 +176,11 @@ func (s *shop) serves(text string) {
 	s.t.Helper()
 	free := []string{"SAWLOG_PEER=127.0.0.1:0", "SAWLOG_LISTEN=127.0.0.1:0", "SAWLOG_HTTP=127.0.0.1:0"}
 	c := s.spawn(free, shellWords(strings.ReplaceAll(text, s.web, "127.0.0.1:0"))[1:]...)
-	c.says("console ", 20*time.Second)
+	c.says("console ", patience)
 	if err := c.cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		s.t.Fatal(err)
 	}
-	if code := c.wait(30 * time.Second); code != output.OK && code != output.Terminated {
+	if code := c.wait(patience); code != output.OK && code != output.Terminated {
 		s.t.Errorf("%s: exit code %d: %s", text, code, c.said.String())
 	}
 }

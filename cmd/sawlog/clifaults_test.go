@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -269,7 +268,7 @@ func (s *shop) damage() {
 	s.write("wrong.yaml", "name: wrong\nsorce: {topics: [orders]}\n")
 	s.names["ADDRESS"] = s.listen
 	s.spawn(nil, "consume", "orders", "-g", "busy")
-	s.eventually("a group has a member that has read all", 20*time.Second, func() bool {
+	s.eventually("a group has a member that has read all", patience, func() bool {
 		code, out, _ := invoke(s.t, "", "group", "describe", "busy", "-o", "json")
 		lag, err := jsonPath([]byte(out), "positions.7.lag")
 		return code == output.OK && err == nil && lag == "0"

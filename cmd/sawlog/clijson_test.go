@@ -8,7 +8,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -212,11 +211,11 @@ func (s *shop) speaksLines() {
 func (s *shop) ends(args ...string) {
 	s.t.Helper()
 	c := s.spawn(nil, args...)
-	c.says("console http", 20*time.Second)
+	c.says("console http", patience)
 	if err := c.cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		s.t.Fatal(err)
 	}
-	if code := c.wait(20 * time.Second); code != output.OK || c.out.Len() > 0 {
+	if code := c.wait(patience); code != output.OK || c.out.Len() > 0 {
 		s.t.Errorf("sawlog %s: exit code %d, on standard output %q: %s", strings.Join(args, " "), code, c.out.String(), c.said.String())
 	}
 }

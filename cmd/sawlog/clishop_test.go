@@ -201,7 +201,7 @@ func (s *shop) runs() {
 func (s *shop) opens() {
 	s.t.Helper()
 	s.names["OPEN"] = s.backfilled(output.OK, "slow", "--from", "2020-01-01", "--to", "2025-01-02")
-	s.eventually("the run of a backfill goes on", 20*time.Second, func() bool {
+	s.eventually("the run of a backfill goes on", patience, func() bool {
 		var list []jobs.Run
 		if err := json.Unmarshal([]byte(s.sawlog("runs", "list", "--job", "slow", "--status", "running", "-o", "json")), &list); err != nil {
 			s.t.Fatal(err)

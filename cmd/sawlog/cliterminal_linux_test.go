@@ -71,7 +71,7 @@ func (c *seat) screen() string {
 // shows waits until a text was shown.
 func (c *seat) shows(text string) {
 	c.t.Helper()
-	for end := time.Now().Add(20 * time.Second); !strings.Contains(c.screen(), text); time.Sleep(10 * time.Millisecond) { // another process acts
+	for end := time.Now().Add(patience); !strings.Contains(c.screen(), text); time.Sleep(10 * time.Millisecond) { // another process acts
 		if time.Now().After(end) {
 			c.t.Fatalf("%s did not show %q within 20 s: %q", strings.Join(c.cmd.Args[1:], " "), text, c.screen())
 		}
@@ -89,7 +89,7 @@ func (c *seat) types(keys string) {
 // over waits for the end, which must have the code and have shown the text.
 func (c *seat) over(code int, text string) {
 	c.t.Helper()
-	if got := c.wait(20 * time.Second); got != code || !strings.Contains(c.screen(), text) {
+	if got := c.wait(patience); got != code || !strings.Contains(c.screen(), text) {
 		c.t.Errorf("%s: exit code %d, want %d and %q on the screen: %q", strings.Join(c.cmd.Args[1:], " "), got, code, text, c.screen())
 	}
 }
@@ -177,7 +177,7 @@ func (s *shop) waits() {
 			continue
 		}
 		if strings.Contains(l.line, "-g readers") {
-			s.eventually("the group has a member", 20*time.Second, func() bool {
+			s.eventually("the group has a member", patience, func() bool {
 				code, out, _ := invoke(s.t, "", "group", "describe", "readers", "-o", "json")
 				return code == output.OK && !strings.Contains(out, `"members": []`)
 			})
@@ -195,7 +195,7 @@ func (s *shop) waits() {
 		if err := c.cmd.Process.Signal(syscall.SIGTERM); err != nil {
 			s.t.Fatal(err)
 		}
-		if code := c.wait(20 * time.Second); code != output.Terminated || strings.Contains(c.said.String(), "\x1b") {
+		if code := c.wait(patience); code != output.Terminated || strings.Contains(c.said.String(), "\x1b") {
 			s.t.Errorf("%s: exit code %d after SIGTERM, want %d, without a terminal: %q", l.line, code, output.Terminated, c.said.String())
 		}
 	}

@@ -2,6 +2,8 @@ package main
 
 import (
 	"context"
+	"errors"
+	"net"
 
 	"github.com/spf13/cobra"
 
@@ -62,13 +64,22 @@ func (a *app) anyJob(ctx context.Context, ref string) (job *jobs.Spec, err error
 	return job, err
 }
 
+// reasonAt is why a server can't be reached, and where it was looked for.
+func reasonAt(err error) string {
+	text := consumer.Reason(err).Error()
+	if op, ok := errors.AsType[*net.OpError](err); ok && op.Addr != nil {
+		return op.Addr.String() + ": " + text
+	}
+	return text
+}
+
 // clusterFindings are those of the cluster, and the exit code of the first that
 // isn't well.
 func clusterFindings(found []hadoop.Finding) (list []finding, code int) {
 	for _, f := range found {
 		one := finding{f.Check, f.Err == nil, f.Detail, f.Advice}
 		if f.Err != nil {
-			one.Detail = consumer.Reason(f.Err).Error()
+			one.Detail = reasonAt(f.Err)
 			if code == output.OK {
 				code = loader.ExitCode(f.Err)
 			}

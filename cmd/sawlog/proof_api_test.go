@@ -212,6 +212,8 @@ func (a *asker) act(committed, partial string) {
 		a.n.t.Fatalf("the backfill is %s: %s", b.Status, b.Say)
 	}
 	a.ask(200, "POST", "/backfills/"+b.ID+"/retry", "", nil)
+	a.over(b.ID)
+	a.ask(200, "POST", "/backfills", `{"job":"ticking","from":"-720h","to":"now"}`, &b) // goes on for long enough
 	a.ask(200, "POST", "/backfills/"+b.ID+"/cancel", "", nil)
 	a.over(b.ID)
 	a.ask(200, "POST", "/runs/"+partial+"/retry", `{"accept_bad":true}`, nil)

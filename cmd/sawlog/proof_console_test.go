@@ -201,10 +201,10 @@ func (w *watched) backfillOfDay() (id string) {
 	w.loaded(func() { w.click("button.main") })
 	w.until("the rest is cancelled", `document.querySelector(".bar > .state").innerText.includes("cancelled") && `+items("waiting")+` === 0 && `+items("cancelled")+" > 0", patience)
 	w.judge("backfill-cancelled")
+	w.until("its last run has stopped, so it can be retried", `document.querySelector('.actions a[href$="/retry"]')`, patience)
 	var failed, cancelled int
 	w.eval(items("failed"), &failed)
 	w.eval(items("cancelled"), &cancelled)
-	w.until("its last run has stopped, so it can be retried", `document.querySelector('.actions a[href$="/retry"]')`, patience)
 	w.loaded(func() { w.click(`.actions a[href$="/retry"]`) })
 	w.until("only what failed is listed", fmt.Sprintf(`document.querySelectorAll("table.runs tbody tr").length === %d`, failed), time.Second)
 	w.loaded(func() { w.click("button.main") })

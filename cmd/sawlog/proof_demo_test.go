@@ -36,7 +36,7 @@ const demoDistinct = "select count(*), count(distinct (time, session)) from ROWS
 func (n *node) demoOnce(dir string) demoSum {
 	n.t.Helper()
 	c := n.spawn(nil, "demo", "--once", "--dir", dir, "--hours", "3", "--rate", "40000", "--listen", "127.0.0.1:0", "--http", "127.0.0.1:0", "-o", "json")
-	if code := c.wait(60 * time.Second); code != 0 {
+	if code := c.wait(3 * patience); code != 0 {
 		n.t.Fatalf("demo --once: exit code %d: %s", code, c.said.String())
 	}
 	var sum demoSum
@@ -115,7 +115,7 @@ func TestProofDemoLive(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		c.says("Ctrl-C ends it", 60*time.Second)
+		c.says("Ctrl-C ends it", 3*patience)
 		n.listen = addr
 		ends := func() (sum int64) {
 			var lines []partitionLine
