@@ -92,7 +92,7 @@ lint: bin/staticcheck bin/errcheck bin/deadcode
 # SAWLOG_CRASH_RUNS=800 kills and damages more often. What a crash leaves on HDFS
 # is in make hdfs.
 crash:
-	go test -count=2 -timeout 20m -run 'Crash|Kill|Torn|Recover' -skip HDFS $(call OURS,./broker/... ./offsets/... ./loader/... ./jobs/...)
+	go test -count=1 -timeout 20m -run 'Crash|Kill|Torn|Recover' -skip HDFS $(call OURS,./broker/... ./offsets/... ./loader/... ./jobs/...)
 
 # The go command's fuzzer can end with "context deadline exceeded" when its time
 # is up while an input is being tried; that is no finding. A finding is written
