@@ -31,7 +31,7 @@ READER_SEEDS ?= 8
 # No cgo anywhere but for the race detector; builds and tests share one cache.
 export CGO_ENABLED = 0
 
-.PHONY: build run test race check fmt vet lint crash fuzz compat hdfs yarn soak chaos failover mutants readers bench bench-peers bench-loader bench-isolation picture deb clean console FORCE
+.PHONY: build run test race check fmt vet lint crash fuzz compat hdfs yarn soak chaos failover mutants readers bench bench-peers bench-loader bench-isolation picture deb clean console examples FORCE
 
 # What each test that failed said, or the last hundred lines of it: it says so
 # before its end, and others between.
@@ -59,10 +59,10 @@ bin/sawlog: FORCE
 run: bin/sawlog
 	@exec bin/sawlog demo
 
-# All tests but for make yarn. What this machine lacks is skipped, and named
+# All tests but for make yarn and make examples. What this machine lacks is skipped, and named
 # before the results; under SAWLOG_TEST_REQUIRE=all a skip is a failure.
 test: bin/sawlog race
-	$(call tested,-skip TestProofYARN $(call OURS,./...))
+	$(call tested,-skip 'TestProofYARN|TestEveryExampleWorks' $(call OURS,./...))
 
 race:
 ifeq ($(CC_FOUND),)
@@ -130,6 +130,10 @@ hdfs: bin/sawlog
 # their own, and what may happen to it.
 yarn: bin/sawlog
 	$(call tested,-p 1 -run TestProofYARN ./cmd/sawlog)
+
+# Each example of each verb's help, carried out on a cluster of four nodes.
+examples: bin/sawlog
+	go test -count=1 -timeout 30m -v -run TestEveryExampleWorks ./cmd/sawlog
 
 # What takes long to show: processes killed anywhere, again and again. SOAK says
 # how many runs of each kind.

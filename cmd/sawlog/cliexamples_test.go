@@ -48,7 +48,7 @@ func examplesOf(c *cobra.Command) (lines []string) {
 }
 
 // TestExamplesAreSaidRight: each line of the examples of each verb is one that the
-// command line takes; TestSoakEveryExample carries them out.
+// command line takes; TestEveryExampleWorks carries them out.
 func TestExamplesAreSaidRight(t *testing.T) {
 	said := 0
 	for _, c := range verbsOf(tree()) {
@@ -78,13 +78,10 @@ func TestExamplesAreSaidRight(t *testing.T) {
 	}
 }
 
-// TestSoakEveryExample carries out each line of the examples of each verb as a
+// TestEveryExampleWorks carries out each line of the examples of each verb as a
 // shell does, on a cluster of four nodes with the names they use. That takes
-// minutes, so it is done where SAWLOG_SOAK_RUNS is set.
-func TestSoakEveryExample(t *testing.T) {
-	if os.Getenv("SAWLOG_SOAK_RUNS") == "" {
-		return // TestExamplesAreSaidRight reads them
-	}
+// minutes: make examples.
+func TestEveryExampleWorks(t *testing.T) {
 	peer := freePort(t)
 	t.Setenv("SAWLOG_PEER", peer)
 	s := openShop(t, hourly)

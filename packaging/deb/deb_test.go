@@ -103,6 +103,10 @@ func find(list []entry, name string) []byte {
 // TestPackage holds the package against what lintian would say of it; made twice
 // it is the same.
 func TestPackage(t *testing.T) {
+	root, err := filepath.Abs("../..") // the paths of who built it are nobody's business
+	if err != nil {
+		t.Fatal(err)
+	}
 	deb := made(t, "deb_test.go")
 	sameAgain(t, deb)
 	members, control, data := readPackage(t, deb)
@@ -136,7 +140,7 @@ func TestPackage(t *testing.T) {
 		if gz := strings.HasSuffix(name, ".gz"); strings.HasPrefix(name, "./usr/share/man/man1/") != (gz && strings.Contains(name, "/man1/")) {
 			t.Errorf("%s: a manual page that is not compressed", name)
 		}
-		if bytes.Contains(e.body, []byte("/work/")) && e.Name != "./usr/bin/sawlog" {
+		if bytes.Contains(e.body, []byte(root)) && e.Name != "./usr/bin/sawlog" {
 			t.Errorf("%s names a folder of the machine it was built on", name)
 		}
 	}
