@@ -2,7 +2,7 @@ package loader
 
 import "sawlog/formats"
 
-// How the memory of a task is divided. The figures are measured (TestTaskMemory
+// How the memory of a task is divided. The figures are measured (TestSoakTaskMemory
 // of engine/local holds the peak of a task below its memory and 64 MiB, which are
 // the program itself and the collector's slack), and erring on the high side
 // costs only a sort.
