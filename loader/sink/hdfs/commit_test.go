@@ -36,11 +36,10 @@ func through(t testing.TB, c *mini.Cluster, folder string, what func(string) har
 // slots are what two drivers find at the place of the next record.
 var slots = []string{"absent", "empty", "present", "half-made"}
 
-// TestTwoDrivers lets two drivers put the same record, 100 rounds, while the
+// twoDrivers lets two drivers put the same record, 100 rounds, while the
 // calls of each are lost before or after they were carried out, or come late:
 // one wins, the loser knows it, and what was there before stays.
-func TestTwoDrivers(t *testing.T) {
-	c := mini.Start(t, mini.Options{})
+func twoDrivers(t *testing.T, c *mini.Cluster) {
 	calm := open(t, c, "/commit")
 	if err := calm.MkdirAll("ledger"); err != nil {
 		t.Fatal(err)
@@ -101,10 +100,9 @@ func TestTwoDrivers(t *testing.T) {
 	}
 }
 
-// TestEachCallIsLost loses the first answer, the first call, or the first call
+// eachCallIsLost loses the first answer, the first call, or the first call
 // for a while, of each kind that a put, an upload and its rename are made of.
-func TestEachCallIsLost(t *testing.T) {
-	c := mini.Start(t, mini.Options{})
+func eachCallIsLost(t *testing.T, c *mini.Cluster) {
 	body := strings.Repeat("0123456789abcdef", 100_000) // two blocks
 	methods := []string{"mkdirs", "create", "addBlock", "updateBlockForPipeline", "complete", "getFileInfo", "getServerDefaults", "rename2", "delete", "getListing", "getBlockLocations"}
 	for _, method := range methods {
@@ -140,11 +138,10 @@ func TestEachCallIsLost(t *testing.T) {
 	}
 }
 
-// TestSweptWhilePut has a sweep take the folder of a put away before its rename, as
+// sweptWhilePut has a sweep take the folder of a put away before its rename, as
 // it does when the process stood still for a day: it has not won, and what another
 // put meanwhile stays.
-func TestSweptWhilePut(t *testing.T) {
-	c := mini.Start(t, mini.Options{})
+func sweptWhilePut(t *testing.T, c *mini.Cluster) {
 	const name = "ledger/0/commit.json"
 	for slot, other := range map[string]string{"free": "", "taken": "driver 1"} {
 		t.Run(slot, func(t *testing.T) {

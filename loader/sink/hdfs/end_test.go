@@ -137,8 +137,7 @@ func TestRestingSinksAreForgotten(t *testing.T) {
 
 // Once a sink is closed, and its context goes on, none of its connections is left,
 // though the library connects again in order to renew a lease of nothing.
-func TestClosedSinksLeaveNoConnection(t *testing.T) {
-	c := mini.Start(t, mini.Options{})
+func closedLeaveNoConnection(t *testing.T, c *mini.Cluster) {
 	p := startProxy(t, c.NameNodes[0], func(method string) harm {
 		if method == "renewLease" {
 			return lostCall // it connects again, with the next question

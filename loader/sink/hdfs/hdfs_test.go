@@ -26,18 +26,30 @@ func open(t testing.TB, c *mini.Cluster, folder string) *Sink {
 	return s
 }
 
+// TestOnHDFS has one cluster for all that leaves it as it is.
 func TestOnHDFS(t *testing.T) {
 	c := mini.Start(t, mini.Options{})
+	for what, shows := range map[string]func(*testing.T, *mini.Cluster){
+		"is a sink": isSink, "rests": restsUnused, "two drivers": twoDrivers, "each call is lost": eachCallIsLost,
+		"swept while put": sweptWhilePut, "closed": closedLeaveNoConnection,
+	} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel() // they wait most of their time
+			shows(t, c)
+		})
+	}
+}
+
+func isSink(t *testing.T, c *mini.Cluster) {
 	var count atomic.Int64
 	sinktest.Run(t, func(t *testing.T) sink.Sink {
 		return open(t, c, fmt.Sprintf("/new/%d/root", count.Add(1)))
 	})
 }
 
-// TestRests gives a connection up that nobody needs, keeps it for a file that is
+// restsUnused gives a connection up that nobody needs, keeps it for a file that is
 // being written, and connects again.
-func TestRests(t *testing.T) {
-	c := mini.Start(t, mini.Options{})
+func restsUnused(t *testing.T, c *mini.Cluster) {
 	s := open(t, c, "/rests")
 	s.limits.rest = 50 * time.Millisecond
 	connected := func() bool {
