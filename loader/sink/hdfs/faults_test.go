@@ -70,11 +70,28 @@ func TestFilesSurviveWhatHappensInTheirMiddle(t *testing.T) {
 	} {
 		t.Run(what, func(t *testing.T) {
 			s := open(t, c, "/faults/"+strings.ReplaceAll(what, " ", "-"))
-			s.limits.call = 4 * time.Second // less than the store stands still
+			s.limits.call = 4 * time.Second            // less than the store stands still
+			s.limits.longest = 200 * time.Millisecond // so that tries are many, and end with the time alone
 			survives(t, s, "d", happens)
 			c.Do("start-dn")
 		})
 	}
+	t.Run("a DataNode is not missed in time", func(t *testing.T) {
+		s := open(t, c, "/faults/not-missed")
+		s.limits.patient, s.limits.longest = time.Second, 20*time.Millisecond
+		if err := s.MkdirAll(""); err != nil {
+			t.Fatal(err)
+		}
+		c.Do("stop-dn 0")
+		defer c.Do("start-dn")
+		err := sink.Write(s, "f", []byte("x"))
+		if !errors.Is(err, errPipeline) || sink.ClassOf(err) != sink.Retryable {
+			t.Errorf("%v (%v), want a retryable error that says whom the NameNode waits for", err, sink.ClassOf(err))
+		}
+		if list, err := s.List(""); err != nil || len(list) != 0 {
+			t.Errorf("the folder holds %v (%v), want nothing", list, err)
+		}
+	})
 }
 
 // later has the cluster do something after a while, before the test ends.

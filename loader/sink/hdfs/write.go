@@ -6,6 +6,7 @@ import (
 	"crypto/rand"
 	"encoding/hex"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"path"
@@ -105,10 +106,16 @@ func (s *Sink) openNew(c *hdfs.Client, abs string) (*hdfs.FileWriter, error) {
 	return c.CreateFile(abs, replication, block, fileMode)
 }
 
-// sendTries is how often a file is sent. The NameNode may choose the same
-// DataNodes again until it knows that one is gone, and the library can't name
-// those it should leave out.
+// sendTries is how often a file is sent at least, however long that takes; then
+// it is sent anew until the sink's patience is at its end. The NameNode may choose
+// the same DataNodes again until it knows that one is gone, and the library can't
+// name those it should leave out: where there are no more of them than copies of
+// a block, each try meets the one that is gone.
 const sendTries = 10
+
+// errPipeline is why DataNodes that the NameNode chose don't take a block.
+var errPipeline = errors.New("the DataNodes that the NameNode names don't take it " +
+	"(it names one that is gone until it misses its heartbeats, with Hadoop's defaults for 10.5 minutes, or for 30 s with dfs.namenode.avoid.write.stale.datanode=true)")
 
 // send writes a file to the name that create claimed. The first try writes to
 // out; each later one writes to a name of its own and renames it into place: a
@@ -120,12 +127,17 @@ func (s *Sink) send(out *hdfs.FileWriter, name string, src io.ReaderAt, size int
 	wait := s.patience()
 	part := ""
 	var err error
-	for try := range sendTries {
+	var failing time.Time // since when
+	for try := 1; ; try++ {
 		if out != nil {
 			if err = s.fill(out, cmp.Or(part, name), io.NewSectionReader(src, 0, size), size); err == nil {
 				break
 			}
-			if outcomeOf(err) == answered && !isUnleased(err) || try == sendTries-1 || !wait.again() {
+			if failing.IsZero() {
+				failing = time.Now()
+			}
+			spent := try >= sendTries && time.Since(failing) > s.limits.patient
+			if outcomeOf(err) == answered && !isUnleased(err) || spent || !wait.again() {
 				break
 			}
 		}
@@ -141,7 +153,7 @@ func (s *Sink) send(out *hdfs.FileWriter, name string, src io.ReaderAt, size int
 	if err == nil {
 		return nil
 	}
-	if outcomeOf(err) != unknown { // somebody answers
+	if outcomeOf(err) != unknown || errors.Is(err, errPipeline) { // the NameNode answers
 		s.tidy(part)
 		s.tidy(name)
 	}
@@ -167,9 +179,19 @@ func (s *Sink) fill(out *hdfs.FileWriter, name string, src io.Reader, size int64
 	_, err := io.CopyBuffer(struct{ io.Writer }{out}, src, make([]byte, min(max(size, 1), 1<<20)))
 	if err != nil {
 		_ = out.Close() // ends its connection; the file is sent anew
-		return err
+		return ofDataNode(err)
 	}
 	return s.finish(out, name, size)
+}
+
+// ofDataNode tells an error of DataNodes from what the NameNode said, which has
+// the path with it.
+func ofDataNode(err error) error {
+	var named *os.PathError
+	if errors.As(err, &named) || outcomeOf(err) != unknown {
+		return err
+	}
+	return fmt.Errorf("%w: %w", errPipeline, err)
 }
 
 // finish closes a file until the NameNode says that it is whole: that enough
