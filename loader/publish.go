@@ -179,11 +179,8 @@ func (l *Ledger) settlePlace(ctx context.Context, rec *Record, file *File) (bool
 		}
 	}
 	// A record that amends the file may have come: then it is its turn.
-	if _, err := l.refresh(ctx); err != nil {
-		return false, err
-	}
-	if l.head.Number != rec.Number { // now, or when an earlier file was looked at
-		return true, nil
+	if overtaken, err := l.passed(ctx, rec); err != nil || overtaken {
+		return overtaken, err
 	}
 	e := fail(ExitMismatch, "%s: the final path is taken by other bytes than record %d committed: it %s", file.Path, rec.Number, problem)
 	return false, e.hint("see what put the file there and move it away, or let `sawlog rerun %s` replace exactly this path", rec.Run)

@@ -34,7 +34,7 @@ func unswept(act func() error) error {
 // and sweep: a failure counts only while files are lost still.
 func (l *Ledger) remakeLost(ctx context.Context, rec *Record, lost []*File) (overtaken bool, err error) {
 	for tries := 0; ; tries++ {
-		if overtaken, look := l.refresh(ctx); look != nil || overtaken {
+		if overtaken, look := l.passed(ctx, rec); look != nil || overtaken {
 			return overtaken, look
 		}
 		left, look := l.unplaced(ctx, rec, lost)
@@ -49,6 +49,13 @@ func (l *Ledger) remakeLost(ctx context.Context, rec *Record, lost []*File) (ove
 		}
 		lost = left
 	}
+}
+
+// passed looks for new records, and tells whether one came after rec, now or at any
+// look since.
+func (l *Ledger) passed(ctx context.Context, rec *Record) (bool, error) {
+	_, err := l.refresh(ctx)
+	return l.fold.Head != rec.Number, err
 }
 
 // unplaced are those of lost files that nobody has put back.
@@ -76,7 +83,7 @@ func (l *Ledger) putBack(ctx context.Context, rec *Record, lost []*File) (overta
 	if err := l.fault(BeforeRestore); err != nil {
 		return false, err
 	}
-	if overtaken, err = l.refresh(ctx); err != nil || overtaken {
+	if overtaken, err = l.passed(ctx, rec); err != nil || overtaken {
 		return overtaken, err
 	}
 	for _, file := range lost {

@@ -137,6 +137,86 @@ func TestRemadeMeanwhile(t *testing.T) {
 	}
 }
 
+// interposed has others act before a file is opened for reading, and once it was
+// read.
+type interposed struct {
+	sink.Sink
+	name          string
+	before, after func()
+}
+
+type readFile struct {
+	sink.File
+	after func()
+}
+
+func (s *interposed) Open(name string) (sink.File, error) {
+	if name != s.name {
+		return s.Sink.Open(name)
+	}
+	s.before()
+	f, err := s.Sink.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	return &readFile{f, s.after}, nil
+}
+
+func (f *readFile) Close() error {
+	err := f.File.Close()
+	f.after()
+	return err
+}
+
+// TestRetiredStaysGone has a record amended while a publisher looks at its files,
+// and retired before it looks for newer records. The publisher, which then misses
+// files of the record it knew, brings none of them back.
+func TestRetiredStaysGone(t *testing.T) {
+	mem, src := remaking(t)
+	s := local.New(mem, "/root")
+	rec, err := src.open(t, s).Record(0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	amended, dropped := 0, 0
+	slow := &interposed{s, rec.Files[1].Path, func() {
+		if amended++; amended > 1 {
+			return
+		}
+		if _, err := src.open(t, s).Amend(t.Context(), "0", "amend", CommitOptions{}); err != nil {
+			t.Error(err)
+		}
+	}, func() {
+		if dropped++; dropped > 1 {
+			return
+		}
+		if _, _, err := src.open(t, s).Drop(t.Context(), "drop", DropAsk{Of: "0"}, CommitOptions{}); err != nil {
+			t.Error(err)
+		}
+	}}
+	c := src.config(slow)
+	c.Fault = func(p FaultPoint) error { // dead once it has done what it takes for its work
+		if p == AfterPublish {
+			return errCrash
+		}
+		return nil
+	}
+	l, err := OpenLedger(t.Context(), slow, "", "", c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := l.Publish(t.Context()); !errors.Is(err, errCrash) || dropped == 0 {
+		t.Fatalf("%d times dropped: %v", dropped, err)
+	}
+	left := data(t, s)
+	for i := range rec.Files {
+		if _, there := left[rec.Files[i].Path]; there {
+			t.Errorf("%s was retired, and is back", rec.Files[i].Path)
+		}
+	}
+	sound(t, src.open(t, s))
+}
+
 // TestRemadeByOtherProcesses has the stage swept under an engine whose tasks are
 // other processes, and tell only in words that it is gone.
 func TestRemadeByOtherProcesses(t *testing.T) {
