@@ -70,7 +70,7 @@ func TestFilesSurviveWhatHappensInTheirMiddle(t *testing.T) {
 	} {
 		t.Run(what, func(t *testing.T) {
 			s := open(t, c, "/faults/"+strings.ReplaceAll(what, " ", "-"))
-			s.limits.call = 4 * time.Second            // less than the store stands still
+			s.limits.call = 4 * time.Second           // less than the store stands still
 			s.limits.longest = 200 * time.Millisecond // so that tries are many, and end with the time alone
 			survives(t, s, "d", happens)
 			c.Do("start-dn")
