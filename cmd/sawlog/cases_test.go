@@ -26,9 +26,9 @@ var cases = map[string]string{
 	"B11": "formats.TestProtobufPresence",
 	"B13": "cmd/sawlog.TestProofTombstones",
 	"B14": "cmd/sawlog.TestProofHours",
-	"C1":  "cmd/sawlog.TestProofForeignTransactions consumer.TestReaderTransactions",
+	"C1":  "cmd/sawlog.TestProofFromKafka consumer.TestReaderTransactions",
 	"C3":  "cmd/sawlog.TestProofRetentionPassedTheStart cmd/sawlog.TestProofRetentionUnderRun",
-	"C5":  "cmd/sawlog.TestProofDriverKilled loader.TestCrashTable loader.TestKill",
+	"C5":  "cmd/sawlog.TestSoakDriverKilled loader.TestCrashTable loader.TestKill",
 	"C6":  "cmd/sawlog.TestProofNothingToLoad loader.TestRunOnlyBadRecords",
 }
 

@@ -6,6 +6,7 @@ import (
 	"io"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/spf13/cobra"
@@ -171,6 +172,7 @@ func TestNoServer(t *testing.T) {
 		"job apply": 3, "job validate": 3, "log dump": 3, "task exec": 4,
 	}
 	skip := map[string]bool{"demo": true, "serve": true} // they start servers: scripts run them
+	var waiting sync.WaitGroup
 	for _, c := range leaves(tree()) {
 		name := strings.TrimPrefix(c.CommandPath(), "sawlog ")
 		if skip[name] {
@@ -181,25 +183,32 @@ func TestNoServer(t *testing.T) {
 			expected = output.Unavailable
 		}
 		line := append(strings.Fields(name), args[name]...)
-		code, stdout, stderr := invoke(t, "", append(line, "-o", "json")...)
-		if code != expected {
-			t.Errorf("%s: exit code %d, want %d: %s", name, code, expected, stderr)
+		waiting.Go(func() { nobodyAnswers(t, name, expected, append(line, "-o", "json")...) })
+	}
+	waiting.Wait()
+}
+
+// nobodyAnswers wants a verb to end with a code, to say why as JSON, and to print
+// nothing but JSON.
+func nobodyAnswers(t *testing.T, name string, expected int, line ...string) {
+	code, stdout, stderr := invoke(t, "", line...)
+	if code != expected {
+		t.Errorf("%s: exit code %d, want %d: %s", name, code, expected, stderr)
+	}
+	dec := json.NewDecoder(strings.NewReader(stdout))
+	for {
+		var v any
+		if err := dec.Decode(&v); err == io.EOF {
+			break
+		} else if err != nil {
+			t.Errorf("%s: standard output is not JSON: %v: %.200s", name, err, stdout)
+			break
 		}
-		dec := json.NewDecoder(strings.NewReader(stdout))
-		for {
-			var v any
-			if err := dec.Decode(&v); err == io.EOF {
-				break
-			} else if err != nil {
-				t.Errorf("%s: standard output is not JSON: %v: %.200s", name, err, stdout)
-				break
-			}
-		}
-		if code != 0 {
-			lines := strings.Split(strings.TrimSpace(stderr), "\n")
-			if _, err := jsonPath([]byte(lines[len(lines)-1]), "message"); err != nil {
-				t.Errorf("%s: the error is not JSON: %.300s", name, stderr)
-			}
+	}
+	if code != 0 {
+		lines := strings.Split(strings.TrimSpace(stderr), "\n")
+		if _, err := jsonPath([]byte(lines[len(lines)-1]), "message"); err != nil {
+			t.Errorf("%s: the error is not JSON: %.300s", name, stderr)
 		}
 	}
 }

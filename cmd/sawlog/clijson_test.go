@@ -223,6 +223,7 @@ func (s *shop) ends(args ...string) {
 // TestTaskSpeaksLines: a task tells how it goes in lines of JSON, whatever -o
 // says: an engine reads them.
 func TestTaskSpeaksLines(t *testing.T) {
+	t.Parallel()
 	n := startNode(t)
 	n.values("told", "no JSON", "nor this")
 	path, root := n.job("told", "decode: {value: json, max_bad: 1}\n")

@@ -241,6 +241,7 @@ func (s *shop) looks() {
 // TestSignalsWhileNobodyAnswers: who waits for a server that takes connections and
 // says nothing is let go at once, by Ctrl-C as by SIGTERM.
 func TestSignalsWhileNobodyAnswers(t *testing.T) {
+	t.Parallel()
 	n := bare(t)
 	mute, err := net.Listen("tcp", n.listen)
 	if err != nil {

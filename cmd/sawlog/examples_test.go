@@ -64,6 +64,7 @@ func TestExamplesAreValid(t *testing.T) {
 // TestExamplesLoad: what the examples say of records is right for such records:
 // each is carried out on a few, and none is bad.
 func TestExamplesLoad(t *testing.T) {
+	t.Parallel()
 	n := startNode(t)
 	for name, lines := range map[string]string{
 		"json":      `{"ts":"2026-11-29T14:00:00Z","user":"a"}` + "\n" + `{"ts":"2026-11-29T15:10:00Z","user":"b"}`,

@@ -18,6 +18,7 @@ import (
 // runs of ticks is what they load, offset for offset: of a backfill, of a window
 // loaded from a file, and of a run of all that is left.
 func TestProofAnnounced(t *testing.T) {
+	t.Parallel()
 	n := startNode(t)
 	const topic = "days"
 	n.run("topic", "create", topic, "--partitions", "2", "--config", "retention.ms=-1")

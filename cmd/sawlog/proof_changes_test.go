@@ -15,6 +15,7 @@ import (
 // TestProofTopicReplaced deletes a topic and makes another of its name: a plan
 // of the old one is refused, and the new one's records are loaded beside.
 func TestProofTopicReplaced(t *testing.T) {
+	t.Parallel()
 	needPython(t)
 	n := startNode(t)
 	n.lines("again", 60)
@@ -49,6 +50,7 @@ func TestProofTopicReplaced(t *testing.T) {
 
 // TestProofPartitionsAdded loads a topic that grows partitions between runs.
 func TestProofPartitionsAdded(t *testing.T) {
+	t.Parallel()
 	needPython(t)
 	n := startNode(t)
 	n.lines("wider", 30)
@@ -69,9 +71,10 @@ func TestProofPartitionsAdded(t *testing.T) {
 	n.clean(root)
 }
 
-// TestProofBrokerRestartsUnderRun kills the server under a run that another
+// TestSoakBrokerRestartsUnderRun kills the server under a run that another
 // process carries out: the run waits for it, or says unavailable, and goes on.
-func TestProofBrokerRestartsUnderRun(t *testing.T) {
+func TestSoakBrokerRestartsUnderRun(t *testing.T) {
+	t.Parallel() // it waits for the server to start
 	needPython(t)
 	n := startNode(t)
 	n.run("topic", "create", "under", "--partitions", "2")
@@ -80,7 +83,7 @@ func TestProofBrokerRestartsUnderRun(t *testing.T) {
 	}
 	rnd := rand.New(rand.NewPCG(11, 7))
 	codes := map[int]int{}
-	for round := range 6 {
+	for round := range rounds(t, 3) {
 		root := filepath.Join(n.dir, "under", fmt.Sprint(round))
 		path := n.write(fmt.Sprintf("under-%d.yaml", round), "name: under\nsource: {topics: [under]}\noutput: {root: 'file://"+root+"'}\n"+numbersJob)
 		c := n.spawn(nil, "run", path, "-o", "json")
@@ -104,6 +107,7 @@ func TestProofBrokerRestartsUnderRun(t *testing.T) {
 // TestProofStopped ends a server and a run as an operator does: soon, and with
 // the code that says so.
 func TestProofStopped(t *testing.T) {
+	t.Parallel()
 	n := startNode(t)
 	n.run("topic", "create", "calm", "--partitions", "1")
 	n.send(byHand("zstd"), wide("calm", 0, 20_000, 60)...)

@@ -53,6 +53,7 @@ func (n *node) dumpCodecs(topic string) map[string]int {
 }
 
 func TestProofCodecsKgo(t *testing.T) {
+	t.Parallel()
 	n := startNode(t)
 	for name, codec := range kgoCodecs {
 		n.run("topic", "create", name, "--partitions", "1")
@@ -402,16 +403,15 @@ func TestProofGroupAndLoads(t *testing.T) {
 	n.clean(root)
 }
 
-// TestProofServerKilled kills the server at random moments while a producer and
+// TestSoakServerKilled kills the server at random moments while a producer and
 // runs on the server go on.
-func TestProofServerKilled(t *testing.T) {
-	if testing.Short() {
-		t.Skip("short")
-	}
+func TestSoakServerKilled(t *testing.T) {
+	t.Parallel() // it waits for the server to start
 	needPython(t)
 	n := startNode(t)
 	n.ready()
-	const topic, partitions, kills = "numbers", 4, 10
+	const topic, partitions = "numbers", 4
+	kills := rounds(t, 4)
 	n.run("topic", "create", topic, "--partitions", fmt.Sprint(partitions))
 	path, root := n.job(topic, numbersJob+"partition_by: {lateness: 0m}\n")
 	n.run("job", "apply", path)
@@ -426,7 +426,7 @@ func TestProofServerKilled(t *testing.T) {
 		}
 		return count
 	}
-	for k := 0; k < kills || k < 4*kills && cutOff() < 2; k++ {
+	for k := 0; k < kills || k < 10*kills && cutOff() < 2; k++ {
 		n.try("run", topic) // it may be refused while another is queued
 		if rnd.IntN(3) > 0 {
 			if id := n.running(topic); id != "" {

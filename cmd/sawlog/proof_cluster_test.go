@@ -74,10 +74,10 @@ func (c *child) underWay() bool {
 	}
 }
 
-// TestProofLoadThroughFailovers carries one plan out while the leaders of what
+// TestSoakLoadThroughFailovers carries one plan out while the leaders of what
 // is read are killed, one after the other, and other nodes are stopped and
 // started: the files are those of a run in peace.
-func TestProofLoadThroughFailovers(t *testing.T) {
+func TestSoakLoadThroughFailovers(t *testing.T) {
 	t.Parallel() // it waits for elections
 	n, c := startCluster(t)
 	const topic, partitions, count = "wide", 4, 4000
@@ -98,8 +98,8 @@ func TestProofLoadThroughFailovers(t *testing.T) {
 	peace := filepath.Join(n.dir, "peace")
 	n.outcome(0, "run", "--plan", planPath, "--root", peace)
 	want := treeOf(t, peace)
-	harms := 0
-	for round := 0; harms < 6; round++ {
+	harms, most := 0, rounds(t, 3)
+	for round := 0; harms < most; round++ {
 		root := filepath.Join(n.dir, fmt.Sprint("harm-", round))
 		run := n.spawn(nil, "run", "--plan", planPath, "--root", root, "-o", "json", "--parallelism", "2", "--fetch-bytes", "4KiB")
 		for run.underWay() {
@@ -150,10 +150,10 @@ func (n *node) harm(c *peer.Cluster, topic string, i int, run *child) bool {
 // seeds are the addresses of all nodes.
 func (n *node) seeds() []string { return strings.Split(n.listen, ",") }
 
-// TestProofSchedulerMoves: the node that runs the scheduler is killed, stopped in
+// TestSoakSchedulerMoves: the node that runs the scheduler is killed, stopped in
 // good order and put to sleep for a while, again and again. Each tick has one run,
 // and the commits are the log, offset after offset.
-func TestProofSchedulerMoves(t *testing.T) {
+func TestSoakSchedulerMoves(t *testing.T) {
 	t.Parallel() // it waits for the clock
 	n, c := startCluster(t)
 	const topic, every = "clicks", 2 * time.Second
@@ -165,7 +165,7 @@ func TestProofSchedulerMoves(t *testing.T) {
 		return p != nil && len(p.ISR) == 3
 	})
 	sent := n.trickle(topic)
-	for round := range 6 {
+	for round := range rounds(t, 3) {
 		s := n.leader(c, "__sawlog_jobs", 0)
 		n.web = c.Node(s.ID%3 + 1).HTTP
 		before, began := n.commits(root), time.Now()

@@ -47,6 +47,7 @@ func (w *watched) at(path string) string { return "http://" + w.web + path }
 // retried. Then each page is judged; make console leaves pictures of all of them
 // in bin/screenshots.
 func TestProofConsole(t *testing.T) {
+	t.Parallel()
 	b := startBrowser(t)
 	n := startNode(t)
 	n.ready()

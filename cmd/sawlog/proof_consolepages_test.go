@@ -14,6 +14,7 @@ import (
 // TestProofConsolePages judges, in a browser, the pages of what loads stand on, with
 // records of every kind in them: topics, messages, groups, outputs down to a row.
 func TestProofConsolePages(t *testing.T) {
+	t.Parallel()
 	b := startBrowser(t)
 	n := startNode(t)
 	n.ready()

@@ -135,11 +135,12 @@ func decodedRows(t *testing.T, schema string, first int64, values [][]byte) []st
 	return fileRows(t, bytes.NewReader(file.Bytes()), int64(file.Len()))
 }
 
-// TestProofContainers sends the values of every real Avro container through a
+// TestSoakContainers sends the values of every real Avro container through a
 // broker and loads them: the rows and values are those its bytes decode to, which
 // formats/parquet compares with another implementation and with Parquet files that
 // others made of the same rows. What is no container, or is broken, is refused.
-func TestProofContainers(t *testing.T) {
+func TestSoakContainers(t *testing.T) {
+	t.Parallel()
 	found, err := filepath.Glob(filepath.Join(realData(t), "schemas", "avro-files", "*avro*"))
 	if err != nil || len(found) < 50 {
 		t.Fatalf("%d containers, %v", len(found), err)

@@ -50,6 +50,7 @@ func (n *node) demoOnce(dir string) demoSum {
 }
 
 func TestProofDemoOnce(t *testing.T) {
+	t.Parallel()
 	needPython(t)
 	n := bare(t)
 	dir := filepath.Join(n.dir, "demo")
@@ -92,6 +93,7 @@ func TestProofDemoOnce(t *testing.T) {
 // TestProofDemoLive ends a live demo by Ctrl-C, twice, and then counts: each
 // page view up to the mark is in the log exactly once.
 func TestProofDemoLive(t *testing.T) {
+	t.Parallel()
 	needPython(t)
 	n := bare(t)
 	for _, addr := range []string{"127.0.0.1:9092", "127.0.0.1:8088"} {

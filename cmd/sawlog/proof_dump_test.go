@@ -12,6 +12,7 @@ import (
 // killed and stopped, then each of them damaged: it is printed, or refused with
 // the place, and never ends the program another way.
 func TestProofDumpEverything(t *testing.T) {
+	t.Parallel()
 	n := startNode(t)
 	n.run("topic", "create", "many", "--partitions", "2", "--config", "segment.bytes=4000", "--config", "cleanup.policy=compact,delete")
 	n.lines("kept", 40)
@@ -29,11 +30,11 @@ func TestProofDumpEverything(t *testing.T) {
 		if err != nil || d.IsDir() {
 			return err
 		}
-		out, code, said := n.try("log", "dump", "--records", "-o", "jsonl", p)
+		code, out, said := invoke(t, "", "log", "dump", "--records", "-o", "jsonl", p)
 		if code != 0 {
 			t.Errorf("%s: exit code %d: %s", p, code, said)
 		}
-		for line := range strings.Lines(string(out)) {
+		for line := range strings.Lines(out) {
 			var row map[string]any
 			if err := json.Unmarshal([]byte(line), &row); err != nil || row["file"] != p || len(row) < 2 {
 				t.Errorf("%s: %v in %q", p, err, line)
@@ -41,8 +42,7 @@ func TestProofDumpEverything(t *testing.T) {
 		}
 		printed++
 		if strings.Contains(p, "__consumer_offsets-") && strings.HasSuffix(p, ".log") {
-			out := string(n.run("log", "dump", "--decode", "offsets", p))
-			if strings.Contains(out, "group=readers topic=kept partition=0 committed=") {
+			if _, out, _ := invoke(t, "", "log", "dump", "--decode", "offsets", p); strings.Contains(out, "group=readers topic=kept partition=0 committed=") {
 				decoded++
 			}
 		}
@@ -61,7 +61,7 @@ func TestProofDumpEverything(t *testing.T) {
 			if err := os.WriteFile(bent, how(append([]byte(nil), b...)), 0o644); err != nil {
 				return err
 			}
-			_, code, said := n.try("log", "dump", "--records", bent)
+			code, _, said := invoke(t, "", "log", "dump", "--records", bent)
 			switch {
 			case code == 8 && strings.Contains(said, filepath.Base(p)):
 				refused++

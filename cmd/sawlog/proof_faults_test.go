@@ -39,6 +39,7 @@ func numbered(topic string, from, to int) []*kgo.Record {
 // TestProofUnreachable asks brokers that are not there, and one that takes the
 // connection and never answers: exit code 6 within the timeout.
 func TestProofUnreachable(t *testing.T) {
+	t.Parallel()
 	n := bare(t)
 	silent, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -74,6 +75,7 @@ func TestProofUnreachable(t *testing.T) {
 
 // TestProofRootInTheWay loads into a path that is a file, and below one.
 func TestProofRootInTheWay(t *testing.T) {
+	t.Parallel()
 	n := startNode(t)
 	n.lines("t", 10)
 	file := n.write("file", "not a folder")
@@ -224,6 +226,7 @@ func cutTail(b []byte) []byte { return b[:len(b)-len(b)/3] }
 // TestProofDamagedLog changes files under a server: the damage is named, and
 // every other partition is served.
 func TestProofDamagedLog(t *testing.T) {
+	t.Parallel()
 	n := startNode(t)
 	n.lines("sound", 200)
 	for _, topic := range []string{"flipped", "cutoff", "noindex"} {
@@ -277,6 +280,7 @@ func TestProofDamagedLog(t *testing.T) {
 // TestProofDamagedLedger changes the files a data set is remembered by: each
 // command that needs one names it and ends with 8.
 func TestProofDamagedLedger(t *testing.T) {
+	t.Parallel()
 	n := startNode(t)
 	n.lines("kept", 50)
 	path, root := n.job("kept", textJob)
@@ -339,6 +343,7 @@ func frame(key, version int16, body ...byte) []byte {
 
 // TestProofHostileFrames sends what no client sends while a client works on.
 func TestProofHostileFrames(t *testing.T) {
+	t.Parallel()
 	n := startNode(t)
 	const topic = "peace"
 	n.run("topic", "create", topic, "--partitions", "2")

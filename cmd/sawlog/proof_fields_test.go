@@ -15,6 +15,7 @@ import (
 // TestRealFolders loads page views into a folder for each value of a field, which
 // DuckDB reads as a column of its own (Hive's way), equal to the one in the files.
 func TestRealFolders(t *testing.T) {
+	t.Parallel()
 	needPython(t)
 	n := startNode(t)
 	const some = 2500

@@ -15,6 +15,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -26,6 +27,23 @@ import (
 	"sawlog/formats/parquet"
 	"sawlog/loader"
 )
+
+// inSoak tells whether tests take their long form, as make soak has it.
+func inSoak() bool { return os.Getenv("SAWLOG_SOAK_RUNS") != "" }
+
+// rounds is how often a test does what it does: a few times, and in a soak as often
+// as SAWLOG_SOAK_RUNS says.
+func rounds(t *testing.T, few int) int {
+	t.Helper()
+	if !inSoak() {
+		return few
+	}
+	n, err := strconv.Atoi(os.Getenv("SAWLOG_SOAK_RUNS"))
+	if err != nil {
+		t.Fatalf("SAWLOG_SOAK_RUNS: %v", err)
+	}
+	return max(n, few)
+}
 
 // child is a command line under way, with a process group of its own.
 type child struct {

@@ -14,7 +14,6 @@ import (
 	"sawlog/loader"
 	"sawlog/loader/sink"
 	"sawlog/loader/sink/hdfs"
-	"sawlog/loader/sink/hdfs/mini"
 )
 
 // mirror copies a data set from HDFS to a folder of this machine.
@@ -54,13 +53,13 @@ func mirror(t *testing.T, root string) (dir string) {
 	return dir
 }
 
-// TestProofHDFS loads real events to a local disk and, by the same plan, to
-// HDFS: the same names hold the same bytes. There the data set is verified,
-// listed, rerun, damaged and restored, and a job goes on loading into another.
-func TestProofHDFS(t *testing.T) {
+// realEvents loads real events to a local disk and, by the same plan, to HDFS
+// while nothing happens to it: the same names hold the same bytes. There the data
+// set is verified, listed, rerun, damaged and restored, and a job goes on loading
+// into another.
+func (h *harmed) realEvents(far string) {
+	n, t := h.node, h.node.t
 	input := filepath.Join(realData(t), "github", "2021-07-21-few-hours.jsonl.gz")
-	c := mini.Start(t, mini.Options{DataNodes: 2, Conf: []string{"dfs.replication=2"}})
-	n := startNode(t)
 	n.run("produce", "events", input, "-z", "gzip")
 	text := "decode: {value: json}\ntime: {field: created_at, format: rfc3339}\n"
 	job, root := n.job("events", text)
@@ -68,7 +67,6 @@ func TestProofHDFS(t *testing.T) {
 	want := treeOf(t, root)
 	plan := n.takenPlan(root, "elsewhere")
 
-	far := c.URI("/warehouse/events")
 	if o := n.outcome(output.OK, "run", "--plan", plan, "--root", far); o.Rows != loaded.Rows || o.Status != loader.StatusCommitted {
 		t.Fatalf("%s, %d rows, want %d", o.Status, o.Rows, loaded.Rows)
 	}
@@ -91,7 +89,7 @@ func TestProofHDFS(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	other := n.write("far.yaml", fmt.Sprintf("name: far\nsource: {topics: [events]}\noutput: {root: '%s'}\n", c.URI("/warehouse/far"))+text)
+	other := n.write("far.yaml", fmt.Sprintf("name: far\nsource: {topics: [events]}\noutput: {root: '%s-2'}\n", far)+text)
 	if o := n.outcome(output.OK, "run", other); o.Rows != loaded.Rows {
 		t.Errorf("the job loaded %d rows, want %d", o.Rows, loaded.Rows)
 	}
@@ -102,7 +100,7 @@ func TestProofHDFS(t *testing.T) {
 	if o := n.outcome(output.OK, "run", other); o.Rows != loaded.Rows {
 		t.Errorf("the job went on with %d rows, want %d", o.Rows, loaded.Rows)
 	}
-	n.clean(c.URI("/warehouse/far"))
+	n.clean(far + "-2")
 }
 
 // restored reruns a data set on HDFS, whose files come out the same, takes one

@@ -175,10 +175,10 @@ func (h *harmed) shortly(c *child, code int, says string, limit time.Duration) {
 	}
 }
 
-// TestSoakHDFSHarm loads while an HDFS comes to all kinds of harm: to a few of them
-// unless in a soak (SAWLOG_SOAK_RUNS). What is passing is waited for, what isn't
-// ends the run with a code that says so; in the end the files are those of a load
-// nobody disturbs.
+// TestSoakHDFSHarm loads into an HDFS that is well, and while it comes to all kinds
+// of harm: to a few of them unless in a soak. What is passing is waited for, what
+// isn't ends the run with a code that says so; in the end the files are those of a
+// load nobody disturbs.
 func TestSoakHDFSHarm(t *testing.T) {
 	if testing.Short() {
 		t.Skip("short")
@@ -189,6 +189,7 @@ func TestSoakHDFSHarm(t *testing.T) {
 		often   bool // not only in a soak
 		happens func(h *harmed, root string)
 	}{
+		{"real events", true, (*harmed).realEvents},
 		{"the standby takes over", true, (*harmed).failover},
 		{"nothing answers", true, (*harmed).nothingAnswers},
 		{"a quota of names", true, (*harmed).quotaOfNames},
@@ -200,7 +201,7 @@ func TestSoakHDFSHarm(t *testing.T) {
 		{"nothing answers a server", false, (*harmed).nothingAnswersServer},
 		{"a quota of bytes", false, (*harmed).quotaOfBytes},
 	} {
-		if !harm.often && os.Getenv("SAWLOG_SOAK_RUNS") == "" {
+		if !harm.often && !inSoak() {
 			continue
 		}
 		t.Run(harm.name, func(t *testing.T) {

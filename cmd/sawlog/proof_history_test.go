@@ -46,6 +46,7 @@ func (j *memoryJournal) len() int {
 // commits remain, and all that needs no more than those: each can be looked up,
 // verified and made again, and the next load goes on where the last one ended.
 func TestProofHistoryIsBounded(t *testing.T) {
+	t.Parallel()
 	const kept, made = 3, 9
 	n := startNode(t)
 	n.run("topic", "create", "short", "--partitions", "1")

@@ -26,6 +26,7 @@ import (
 // loses nothing, is answered in time, the server's memory stays bounded, and
 // nothing panics.
 func TestProofHostileBytes(t *testing.T) {
+	t.Parallel()
 	total := int64(48)
 	if v := os.Getenv("SAWLOG_HOSTILE_MIB"); v != "" {
 		var err error

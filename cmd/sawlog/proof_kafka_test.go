@@ -107,12 +107,20 @@ func (x *transactions) loads(job string, want ...loader.OutcomeRange) {
 	}
 }
 
-// TestProofForeignTransactions loads from Apache Kafka what transactions left
+// TestProofFromKafka loads from Apache Kafka itself.
+func TestProofFromKafka(t *testing.T) {
+	t.Parallel()
+	needPython(t)
+	k := peer.Kafka(t, peer.Options{Heap: "384m"})
+	t.Run("transactions", func(t *testing.T) { foreignTransactions(abroad(t, k)) })
+	t.Run("the same bytes", func(t *testing.T) { sameBytes(abroad(t, k), startNode(t)) })
+}
+
+// foreignTransactions loads from Apache Kafka what transactions left
 // there: committed, aborted and open ones, their markers last, their batches
 // interleaved. Offsets are accounted for exactly and nothing is loaded twice.
-func TestProofForeignTransactions(t *testing.T) {
-	needPython(t)
-	n := abroad(t, peer.Kafka(t, peer.Options{Heap: "384m"}))
+func foreignTransactions(n *node) {
+	t := n.t
 	x := &transactions{n: n, topic: "tx", ends: map[int32]int64{}}
 	n.run("topic", "create", x.topic, "--partitions", "4", "--replication-factor", "1")
 	a, b, c := x.producer("a"), x.producer("b"), x.producer("c")
@@ -216,13 +224,11 @@ func withoutIDs(tree map[string]string) map[string]string {
 	return out
 }
 
-// TestProofSameBytesFromKafka loads the same records from Apache Kafka and from
+// sameBytes loads the same records from Apache Kafka and from
 // Sawlog, where they lie in other batches under another codec: each file has the
 // same bytes.
-func TestProofSameBytesFromKafka(t *testing.T) {
-	theirs := abroad(t, peer.Kafka(t, peer.Options{Heap: "384m"}))
-	ours := startNode(t)
-	total := 0
+func sameBytes(theirs, ours *node) {
+	t, total := ours.t, 0
 	for i, n := range []*node{theirs, ours} {
 		n.run("topic", "create", "twin", "--partitions", "3", "--replication-factor", "1", "--config", "retention.ms=-1")
 		total = 0

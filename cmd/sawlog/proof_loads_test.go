@@ -61,13 +61,12 @@ func byHand(codec string) []kgo.Opt {
 	return []kgo.Opt{kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.ProducerBatchCompression(kgoCodecs[codec]), kgo.ProducerBatchMaxBytes(200_000)}
 }
 
-// processes is how many carry one plan out: six, and fifty in a soak
-// (SAWLOG_SOAK_RUNS).
+// processes is how many carry one plan out: five, and fifty in a soak.
 func processes() int {
-	if os.Getenv("SAWLOG_SOAK_RUNS") != "" {
+	if inSoak() {
 		return 50
 	}
-	return 6
+	return 5
 }
 
 // copies are where the processes that carry one plan out write to: this machine's
@@ -79,7 +78,7 @@ type copies struct {
 
 func startCopies(t *testing.T, n *node) copies {
 	c := copies{n: n}
-	if os.Getenv("SAWLOG_SOAK_RUNS") != "" {
+	if inSoak() {
 		c.far = mini.Start(t, mini.Options{DataNodes: 2, Conf: []string{"dfs.replication=2"}})
 	}
 	return c
@@ -115,9 +114,7 @@ func (c copies) drop(root string) {
 // in all that must not show, on brokers that are stopped or killed in between:
 // one hash for each name.
 func TestSoakOnePlanSameBytes(t *testing.T) {
-	if testing.Short() {
-		t.Skip("short")
-	}
+	t.Parallel() // it waits for servers to stop and start
 	needPython(t)
 	n := startNode(t)
 	const topic, hours = "wide", 80
@@ -249,15 +246,14 @@ func mustRead(t *testing.T, path string) []byte {
 	return raw
 }
 
-// TestProofDriverKilled kills the process that carries out a run, with its
+// TestSoakDriverKilled kills the process that carries out a run, with its
 // tasks or alone, at random moments, and then lets it finish.
-func TestProofDriverKilled(t *testing.T) {
-	if testing.Short() {
-		t.Skip("short")
-	}
+func TestSoakDriverKilled(t *testing.T) {
+	t.Parallel() // it waits for processes
 	needPython(t)
 	n := startNode(t)
-	const topic, total, rounds = "cut", 12_000, 15
+	const topic, total = "cut", 12_000
+	rounds := rounds(t, 4)
 	n.run("topic", "create", topic, "--partitions", "3")
 	for p := range int32(3) {
 		n.send(byHand("lz4"), wide(topic, p, total/3, 12)...)
@@ -265,7 +261,8 @@ func TestProofDriverKilled(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(5, 15))
 	took := 600 * time.Millisecond
 	cuts, at := 0, map[string]int{}
-	for round := range rounds {
+	round := 0
+	for ; round < rounds || round < 4*rounds && len(at) < 2; round++ {
 		root := filepath.Join(n.dir, "cuts", fmt.Sprint(round))
 		path := n.write(fmt.Sprintf("cut-%d.yaml", round), fmt.Sprintf(
 			"name: cut\nsource: {topics: [cut]}\noutput: {root: 'file://%s', target_file_size: 1MiB}\ndecode: {value: json}\ntime: {field: at, format: rfc3339}\n", root))
@@ -296,15 +293,15 @@ func TestProofDriverKilled(t *testing.T) {
 		took = max(time.Since(begun)*3/2, 200*time.Millisecond) // inferring the schema takes longer
 	}
 	t.Logf("%d runs were cut off: %v", cuts, at)
-	if cuts < rounds*2/3 || len(at) < 2 {
+	if cuts < round*2/3 || len(at) < 2 {
 		t.Errorf("only %d runs were cut off, %v", cuts, at)
 	}
 	var got [][3]int64
 	duck(t, "", fmt.Sprintf(`select regexp_extract(filename, 'cuts/(\d+)/', 1)::int r, count(*), count(distinct (_partition, _offset))
 		from read_parquet('%s/cuts/*/dt=*/hr=*/*.parquet', filename=true, union_by_name=true) group by 1 order by 1`, n.dir), &got)
 	want := int64(total - 3*((total/3+96)/97)) // every 97th is bad
-	if len(got) != rounds {
-		t.Errorf("%d data sets, want %d", len(got), rounds)
+	if len(got) != round {
+		t.Errorf("%d data sets, want %d", len(got), round)
 	}
 	for _, g := range got {
 		if g[1] != want || g[2] != want {
@@ -361,6 +358,7 @@ func (n *node) undisturbed(root, fresh string) {
 // TestProofForeignCluster loads from a node the job names, not the one at hand,
 // and remakes a lost file from it.
 func TestProofForeignCluster(t *testing.T) {
+	t.Parallel()
 	home, away := startNode(t), startNode(t)
 	away.run("topic", "create", "abroad", "--partitions", "2")
 	for p := range int32(2) {
@@ -419,12 +417,14 @@ func (n *node) out(args ...string) int64 {
 	return v
 }
 
-// TestProofTwoDrivers runs two loads at once on one data set, with ranges that
+// TestSoakTwoDrivers runs two loads at once on one data set, with ranges that
 // overlap and with ranges that do not.
-func TestProofTwoDrivers(t *testing.T) {
+func TestSoakTwoDrivers(t *testing.T) {
+	t.Parallel() // it waits for processes
 	needPython(t)
 	n := startNode(t)
-	const topic, rounds = "both", 20
+	const topic = "both"
+	rounds := rounds(t, 6)
 	n.run("topic", "create", topic, "--partitions", "2")
 	for p := range int32(2) {
 		n.send(byHand("zstd"), wide(topic, p, 50*rounds, 2)...)

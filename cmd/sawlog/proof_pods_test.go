@@ -1,7 +1,6 @@
 package main
 
 import (
-	"os"
 	"strings"
 	"syscall"
 	"testing"
@@ -18,7 +17,7 @@ func (h *harmed) pods(above string) {
 	c := kubetest.Start(h.t, kubetest.Conduct{})
 	const engine = "run: {engine: kubernetes, kubernetes: {image: 'sawlog:test', host_network: true}}\n"
 	on := func(name string, often bool, conduct kubetest.Conduct, act func(h *harmed, job string)) {
-		if !often && os.Getenv("SAWLOG_SOAK_RUNS") == "" {
+		if !often && !inSoak() {
 			return
 		}
 		h.t.Run(name, func(t *testing.T) {

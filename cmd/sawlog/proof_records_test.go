@@ -29,6 +29,7 @@ func commitOf(t *testing.T, root string, number int64) loader.Record {
 // TestProofRetentionPassedTheStart deletes records a data set has not loaded:
 // an error until a person accepts it, and then the rest comes once.
 func TestProofRetentionPassedTheStart(t *testing.T) {
+	t.Parallel()
 	needPython(t)
 	n := startNode(t)
 	n.lines("gone", 200)
@@ -102,6 +103,7 @@ func (n *node) sendRaw(topic string, records ...record.Record) {
 // TestProofNoTimestamp loads records without a timestamp: by a time of their
 // own they are rows, by the record's they are bad records, never of 1969.
 func TestProofNoTimestamp(t *testing.T) {
+	t.Parallel()
 	needPython(t)
 	n := startNode(t)
 	n.run("topic", "create", "old", "--partitions", "1", "--config", "retention.ms=-1")
@@ -133,6 +135,7 @@ func TestProofNoTimestamp(t *testing.T) {
 // TestProofTombstones loads null values by both policies, and the empty value,
 // which is none.
 func TestProofTombstones(t *testing.T) {
+	t.Parallel()
 	needPython(t)
 	n := startNode(t)
 	n.run("topic", "create", "graves", "--partitions", "1")
@@ -168,6 +171,7 @@ func TestProofTombstones(t *testing.T) {
 // TestProofFramedBytes loads a JSON topic with Confluent-framed and other
 // strange values: each is one bad record with its bytes and offset.
 func TestProofFramedBytes(t *testing.T) {
+	t.Parallel()
 	n := startNode(t)
 	n.run("topic", "create", "framed", "--partitions", "1")
 	values := []string{

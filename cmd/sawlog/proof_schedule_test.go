@@ -4,9 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"slices"
-	"strconv"
 	"testing"
 	"time"
 
@@ -17,15 +15,12 @@ import (
 )
 
 // TestSoakScheduleAndBackfill kills the server by signal 9 anywhere, again and
-// again (SAWLOG_SOAK_RUNS times), while ticks come due and backfills load again
+// again, while ticks come due and backfills load again
 // what was loaded. Each tick has one run, the loads are the log, offset after
 // offset, and the data set holds each record once.
 func TestSoakScheduleAndBackfill(t *testing.T) {
 	t.Parallel() // it waits for the clock
-	rounds := 5
-	if n, err := strconv.Atoi(os.Getenv("SAWLOG_SOAK_RUNS")); err == nil {
-		rounds = n
-	}
+	rounds := rounds(t, 4)
 	n := startNode(t)
 	const topic, every = "ticking", 2 * time.Second
 	n.run("topic", "create", topic, "--partitions", "3")

@@ -110,6 +110,7 @@ func protoFileOf(t *testing.T, dir string) spoken {
 // first hour comes out again with its bytes, and neither that nor anything else
 // but a plan asks the registry.
 func TestProofSchemas(t *testing.T) {
+	t.Parallel()
 	needPython(t)
 	n := startNode(t)
 	n.ready()
@@ -173,6 +174,7 @@ func TestProofSchemas(t *testing.T) {
 // TestProofConfluentSerializers loads what confluent-kafka's serializers write
 // and register: Avro as text, Protobuf as descriptors in base64 with references.
 func TestProofConfluentSerializers(t *testing.T) {
+	t.Parallel()
 	needPython(t)
 	if exec.Command("python3", "-c", "import confluent_kafka.schema_registry.avro, confluent_kafka.schema_registry.protobuf").Run() != nil {
 		missing(t, "python3 with confluent-kafka[avro,protobuf]")

@@ -14,6 +14,7 @@ import (
 // TestProofThousandPartitions loads, twice, a topic of a thousand partitions with
 // next to nothing in each: a run makes two files an hour at most, not a thousand.
 func TestProofThousandPartitions(t *testing.T) {
+	t.Parallel()
 	n := startNode(t)
 	const topic, partitions, hours = "many", 1000, 3
 	n.run("topic", "create", topic, "--partitions", fmt.Sprint(partitions))
@@ -50,6 +51,7 @@ func TestProofThousandPartitions(t *testing.T) {
 // TestProofBigTopicSplits plans topics of four times the target size and more: at
 // least four tasks can work at a time, also where it is one partition.
 func TestProofBigTopicSplits(t *testing.T) {
+	t.Parallel()
 	n := startNode(t)
 	const target = 1 << 20
 	for name, counts := range map[string][]int{"one": {17_000}, "uneven": {11_000, 5_000, 900, 100}} {
@@ -86,6 +88,7 @@ func TestProofBigTopicSplits(t *testing.T) {
 // and makes another of its name: the run ends without a row of either, and the
 // next one loads the new topic.
 func TestProofTopicReplacedUnderRun(t *testing.T) {
+	t.Parallel()
 	n := startNode(t)
 	for round := range 5 {
 		topic := fmt.Sprintf("swapped-%d", round)

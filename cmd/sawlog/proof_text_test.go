@@ -11,6 +11,7 @@ import (
 // compares every row with what DuckDB's own regular expressions make of the file.
 // One line lacks its last quote and is kept aside.
 func TestRealAccessLog(t *testing.T) {
+	t.Parallel()
 	input := filepath.Join(realData(t), "weblogs", "apache_logs.gz")
 	needPython(t)
 	n := startNode(t)

@@ -81,6 +81,7 @@ func every(step time.Duration, from, to string) []string {
 
 // TestProofHours loads times of every kind and looks where the rows are.
 func TestProofHours(t *testing.T) {
+	t.Parallel()
 	n := startNode(t)
 	const cut = "partition_by: {zone: %s, unit: %s, path: '%s'}\n"
 	hours := func(zone string) string { return fmt.Sprintf(cut, zone, "hour", "dt=%Y-%m-%d/hr=%H") }
@@ -181,6 +182,7 @@ func TestProofHours(t *testing.T) {
 // TestProofTimestampsKeepTheirValue loads instants before 1970 and of every
 // fraction into columns of each unit.
 func TestProofTimestampsKeepTheirValue(t *testing.T) {
+	t.Parallel()
 	needPython(t)
 	n := startNode(t)
 	n.values("exact", stamps("1969-12-31T23:59:59.999999999Z", "1969-12-31T22:59:59.999Z", "2017-01-31T23:59:59.1Z", "1970-01-01T00:00:00Z")...)
@@ -200,6 +202,7 @@ func TestProofTimestampsKeepTheirValue(t *testing.T) {
 // TestProofZonesAreRefusedAtTheStart names a zone that is none: refused before
 // anything is read, with the key that holds it.
 func TestProofZonesAreRefusedAtTheStart(t *testing.T) {
+	t.Parallel()
 	n := bare(t)
 	for _, zone := range []string{"Europe/Nowhere", "''", "utc", "Local", "../UTC"} {
 		for key, job := range map[string]string{
@@ -217,6 +220,7 @@ func TestProofZonesAreRefusedAtTheStart(t *testing.T) {
 // too, and puts what comes late beside: a further file, counted, and the marks
 // of the hour anew.
 func TestProofLateAndIdle(t *testing.T) {
+	t.Parallel()
 	needPython(t)
 	n := startNode(t)
 	n.run("topic", "create", "tide", "--partitions", "2", "--config", "retention.ms=-1")

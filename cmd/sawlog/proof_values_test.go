@@ -11,6 +11,7 @@ import (
 // TestProofNumbers loads integers that fit in nothing common: each is there to
 // its last digit, and what is no number is one bad record.
 func TestProofNumbers(t *testing.T) {
+	t.Parallel()
 	needPython(t)
 	n := startNode(t)
 	n.values("numbers", `{"a":327267367867168100000}`, `{"b":9007199254740993}`, `{"c":9223372036854775807}`, `{"d":9223372036854775808}`,
@@ -35,6 +36,7 @@ func TestProofNumbers(t *testing.T) {
 // values an hour later: both hours are read together. Four states of a list stay
 // apart.
 func TestProofEmptyAndNull(t *testing.T) {
+	t.Parallel()
 	needPython(t)
 	n := startNode(t)
 	const job = "decode: {value: json}\ntime: {field: at, format: rfc3339}\n"
@@ -65,6 +67,7 @@ func TestProofEmptyAndNull(t *testing.T) {
 // TestProofNothingToLoad runs over a topic without records, and over one with bad
 // records only: no file without rows, and no failure.
 func TestProofNothingToLoad(t *testing.T) {
+	t.Parallel()
 	n := startNode(t)
 	n.run("topic", "create", "void", "--partitions", "2")
 	path, root := n.job("void", "decode: {value: json}\n")

@@ -48,6 +48,7 @@ func problem(t *testing.T, r *loader.VerifyReport, texts ...string) {
 // was loaded, with files changed, with the log changed behind the server's back,
 // after retention, and after the topic was made again.
 func TestProofVerifyAgainstLog(t *testing.T) {
+	t.Parallel()
 	n := startNode(t)
 	n.ready()
 	n.run("topic", "create", "held", "--partitions", "2", "--config", "retention.ms=-1")

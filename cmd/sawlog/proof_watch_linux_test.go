@@ -46,6 +46,7 @@ func terminal(t *testing.T) (screen, program *os.File) {
 // TestProofWatch: who follows a run on a terminal sees a bar for its task move,
 // also when the run began before; the exit code is the run's.
 func TestProofWatch(t *testing.T) {
+	t.Parallel()
 	n := startNode(t)
 	n.run("topic", "create", "slow", "--partitions", "1")
 	var records []*kgo.Record

@@ -95,6 +95,7 @@ const duckdbShim = "#!/bin/sh\nexec python3 -c 'import duckdb, sys; print(duckdb
 // TestReadmeFirstTenMinutes runs the blocks of the README as they stand, beside a
 // demo: what a newcomer types works, and in the end all clicks are there.
 func TestReadmeFirstTenMinutes(t *testing.T) {
+	t.Parallel()
 	needPython(t)
 	if _, err := exec.LookPath("kcat"); err != nil {
 		missing(t, "kcat")

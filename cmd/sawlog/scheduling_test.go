@@ -177,6 +177,7 @@ func (h *house) scheduler() (*jobs.Scheduler, *brokertest.Node) {
 // tick is missed, none has two runs, and none commits twice, although what a node
 // was carrying out when it was cut off goes on there.
 func TestSchedulerInHarm(t *testing.T) {
+	t.Parallel()
 	seeds := 4
 	if testing.Short() {
 		seeds = 2

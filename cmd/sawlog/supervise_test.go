@@ -179,6 +179,7 @@ func (s *supervisor) hears(until string) {
 // TestServeUnderSystemd: a server tells its supervisor that it is ready when
 // /readyz says so, feeds the watchdog while it lives, and tells that it stops.
 func TestServeUnderSystemd(t *testing.T) {
+	t.Parallel()
 	s, n := supervise(t), bare(t)
 	c := n.spawn([]string{"NOTIFY_SOCKET=" + s.path, "WATCHDOG_USEC=2000000"}, "serve", "--data", "data", "--listen", n.listen, "--http", n.web)
 	s.hears(systemd.Ready)
@@ -214,6 +215,7 @@ func TestServeUnderSystemd(t *testing.T) {
 // TestNotReadyUnderSystemd: a server that waits for its cluster is not ready,
 // and its status says what it waits for.
 func TestNotReadyUnderSystemd(t *testing.T) {
+	t.Parallel()
 	s, n := supervise(t), bare(t)
 	c := n.spawn([]string{"NOTIFY_SOCKET=" + s.path}, "serve", "--data", "data", "--listen", n.listen, "--http", n.web, "--peer", freePort(t), "--join", "127.0.0.1:1")
 	lines := s.hear(systemd.Ready, 3*time.Second)
@@ -231,6 +233,7 @@ func TestNotReadyUnderSystemd(t *testing.T) {
 
 // TestWrongSupervisor: a socket that can't be spoken to is an error at the start.
 func TestWrongSupervisor(t *testing.T) {
+	t.Parallel()
 	n := bare(t)
 	c := n.spawn([]string{"NOTIFY_SOCKET=vsock:2:1"}, "serve", "--data", "data", "--listen", n.listen, "--http", n.web)
 	if code := c.wait(20 * time.Second); code != 2 || !strings.Contains(c.said.String(), "NOTIFY_SOCKET") {
