@@ -1,37 +1,72 @@
 package parquet
 
 import (
-	"bytes"
+	"bufio"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"sync"
 	"testing"
 
 	"sawlog/formats"
 )
 
-// foreign runs a foreign reader on a file.
+// readers is the process of testdata/read.py that all tests ask: what it needs takes
+// a second to load. It ends with this one.
+var readers = sync.OnceValues(func() (*foreignReaders, error) {
+	cmd := exec.Command("python3", filepath.Join("testdata", "read.py"))
+	cmd.Stderr = os.Stderr
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		return nil, err
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	return &foreignReaders{in, bufio.NewReader(out)}, cmd.Start()
+})
+
+type foreignReaders struct {
+	in  io.Writer
+	out *bufio.Reader
+}
+
+// ask asks a question and gives the answer, a line each.
+func (r *foreignReaders) ask(args []string) ([]byte, error) {
+	question, err := json.Marshal(args)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := r.in.Write(append(question, '\n')); err != nil {
+		return nil, err
+	}
+	return r.out.ReadBytes('\n')
+}
+
+// foreign has a foreign reader read a file.
 func foreign(t *testing.T, out any, args ...string) {
 	t.Helper()
-	python, err := exec.LookPath("python3")
+	r, err := readers()
 	if err != nil {
 		missing(t, "python3 with duckdb and pyarrow", err)
 	}
-	cmd := exec.Command(python, append([]string{filepath.Join("testdata", "read.py")}, args...)...)
-	var stderr bytes.Buffer
-	cmd.Stderr = &stderr
-	text, err := cmd.Output()
+	text, err := r.ask(args)
 	if err != nil {
-		if absent := exec.Command(python, "-c", "import duckdb, pyarrow.parquet").Run(); absent != nil {
+		if absent := exec.Command("python3", "-c", "import duckdb, pyarrow.parquet").Run(); absent != nil {
 			missing(t, "python3 with duckdb and pyarrow", absent)
 		}
-		t.Fatalf("%s: %v\n%s", args, err, stderr.String())
-	}
-	if err := json.Unmarshal(text, out); err != nil {
 		t.Fatalf("%s: %v", args, err)
+	}
+	var failed struct {
+		Error string `json:"error"`
+	}
+	if err := errors.Join(json.Unmarshal(text, &failed), json.Unmarshal(text, out)); err != nil || failed.Error != "" {
+		t.Fatalf("%s: %v\n%s", args, err, failed.Error)
 	}
 }
 

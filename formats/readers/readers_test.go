@@ -14,6 +14,7 @@ import (
 	"reflect"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 
 	"sawlog/broker/compat/peer"
@@ -44,14 +45,19 @@ func command(t *testing.T, reader, verb string, args ...string) *exec.Cmd {
 	if reader == "parquet-java" {
 		java := peer.Tool(t, "java")
 		classes, _ := peer.Classes(t, "readers", "formats/readers/testdata")
-		return exec.Command(java, append([]string{"-Xmx512m", "-XX:+UseSerialGC", "-XX:-UsePerfData", "-cp", classes, "Parquet", verb}, args...)...)
+		return exec.Command(java, append([]string{"-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData", "-cp", classes, "Parquet", verb}, args...)...)
 	}
 	python := peer.Tool(t, "python3")
-	if exec.Command(python, "-c", "import duckdb, pyarrow").Run() != nil {
+	if pythonLacks() != nil {
 		peer.Lacks(t, "python3 with duckdb and pyarrow")
 	}
 	return exec.Command(python, append([]string{filepath.Join("testdata", "read.py"), verb, reader}, args...)...)
 }
+
+// pythonLacks says why what Python needs can't be loaded; loading takes a second.
+var pythonLacks = sync.OnceValue(func() error {
+	return exec.Command("python3", "-c", "import duckdb, pyarrow").Run()
+})
 
 // output runs a reader and gives what it printed, line by line.
 func output(t *testing.T, cmd *exec.Cmd) []string {

@@ -1,7 +1,7 @@
 """Reads Parquet files with a foreign reader and prints them as JSON.
 
-usage: read.py duckdb|pyarrow|count FILE [PREDICATES]
-Prints one JSON object: "rows" = list of rows as objects, "schema" = column -> type text,
+Takes a question a line, a JSON array: "duckdb"|"pyarrow"|"count", FILE, optional PREDICATES.
+Answers each with a line, one JSON object: "error", or "rows" = list of rows as objects, "schema" = column -> type text,
 and for pyarrow "stats" = per row group and leaf [path, null_count, has_distinct, min, max].
 With PREDICATEs (SQL, a line each, duckdb only) "rows" is {"counts": [n, …]}; with count it is the
 number of rows by duckdb and by pyarrow, after both have read every value.
@@ -11,7 +11,12 @@ import datetime
 import decimal
 import json
 import sys
+import traceback
 import uuid
+
+import duckdb
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 
 def plain(v):
@@ -31,8 +36,6 @@ def plain(v):
 
 
 def by_duckdb(path, predicate):
-    import duckdb
-
     db = duckdb.connect()
     db.execute("set timezone = 'UTC'")
     if predicate:
@@ -56,9 +59,6 @@ def by_duckdb(path, predicate):
 
 
 def by_pyarrow(path):
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
     f = pq.ParquetFile(path)
     table = f.read()
     for i, field in enumerate(table.schema):
@@ -88,18 +88,24 @@ def by_pyarrow(path):
     }
 
 
-reader, path = sys.argv[1:3]
-if reader == "count":
-    import duckdb
-    import pyarrow.parquet as pq
-
+def counted(path):
     # every value is read, none is kept
     names = [d[0] for d in duckdb.execute(f"select * from read_parquet('{path}') limit 0").description]
     hashes = ", ".join('sum(hash("' + n.replace('"', '""') + '"))' for n in names)
     first = duckdb.execute(f"select count(*), {hashes} from read_parquet('{path}')").fetchone()[0]
-    out = {"rows": {"counts": [first, pq.ParquetFile(path).read().num_rows]}}
-elif reader == "duckdb":
-    out = by_duckdb(path, sys.argv[3] if len(sys.argv) > 3 else None)
-else:
-    out = by_pyarrow(path)
-json.dump(out, sys.stdout)
+    return {"rows": {"counts": [first, pq.ParquetFile(path).read().num_rows]}}
+
+
+for line in sys.stdin:
+    reader, path, *predicate = json.loads(line)
+    try:
+        if reader == "count":
+            out = counted(path)
+        elif reader == "duckdb":
+            out = by_duckdb(path, predicate[0] if predicate else None)
+        else:
+            out = by_pyarrow(path)
+    except Exception:
+        out = {"error": traceback.format_exc()}
+    json.dump(out, sys.stdout)
+    print(flush=True)

@@ -7,10 +7,13 @@ import (
 	"github.com/colinmarc/hdfs/v2"
 )
 
-// TestStarts starts a cluster with two DataNodes, restarts what it is made of
-// and asks for its root.
+// TestStarts starts a cluster, restarts what it is made of and asks for its root;
+// it is one process, and ends with its input.
 func TestStarts(t *testing.T) {
-	c := Start(t, Options{DataNodes: 2})
+	c := Start(t, Options{HA: true, DataNodes: 2})
+	if len(c.NameNodes) != 2 {
+		t.Fatalf("NameNodes %v", c.NameNodes)
+	}
 	list := func() {
 		t.Helper()
 		client, err := hdfs.NewClient(hdfs.ClientOptions{Addresses: c.NameNodes, User: "root"})
@@ -31,14 +34,6 @@ func TestStarts(t *testing.T) {
 	list()
 	if _, err := c.Try("nonsense"); err == nil || !strings.Contains(err.Error(), "no such command") {
 		t.Errorf("a command that isn't one: %v", err)
-	}
-}
-
-// TestNeedsNothingElse holds the JVM to its one process: it ends with its input.
-func TestNeedsNothingElse(t *testing.T) {
-	c := Start(t, Options{HA: true})
-	if len(c.NameNodes) != 2 {
-		t.Fatalf("NameNodes %v", c.NameNodes)
 	}
 	if c.Do("failover") != "1" || c.Do("failover") != "0" {
 		t.Error("the second NameNode did not become the active one")
