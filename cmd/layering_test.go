@@ -41,6 +41,7 @@ var rooms = map[string][]string{
 	"broker/compat/peer":            {},
 	"broker/brokertest":             {"broker", "broker/log", "broker/record", "broker/vfs", "broker/wire", "offsets"},
 	"consumer":                      {"broker/record", "broker/wire", "offsets"},
+	"consumer/admin":                {"consumer", "offsets"},
 	"formats":                       {"broker/vfs", "formats/avro", "formats/protobuf"},
 	"formats/avro":                  {},
 	"formats/registry":              {"formats", "formats/protobuf"},

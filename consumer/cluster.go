@@ -2,6 +2,7 @@ package consumer
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
@@ -17,4 +18,18 @@ type Requestor interface {
 type Cluster interface {
 	Requestor
 	Broker(id int32) Requestor
+}
+
+// Ask sends a request and sees that the answer is of its kind.
+func Ask[T kmsg.Response](ctx context.Context, c Requestor, req kmsg.Request) (T, error) {
+	var none T
+	got, err := c.Request(ctx, req)
+	if err != nil {
+		return none, err
+	}
+	answer, ok := got.(T)
+	if !ok {
+		return none, fmt.Errorf("%s: an answer of another kind, %T", kmsg.NameForKey(req.Key()), got)
+	}
+	return answer, nil
 }

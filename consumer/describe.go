@@ -54,7 +54,7 @@ func DescribeSure(ctx context.Context, c Cluster, names []string, pattern string
 	}
 	var topics []Topic
 	var cluster string
-	err := retry(ctx, patience(c), func(ctx context.Context) (err error) {
+	err := retry(ctx, Patience(c), func(ctx context.Context) (err error) {
 		if topics, cluster, err = metadata(ctx, c, names, match); err != nil {
 			return err
 		}
@@ -90,13 +90,9 @@ func metadata(ctx context.Context, c Cluster, names []string, match *regexp.Rege
 			req.Topics = append(req.Topics, t)
 		}
 	}
-	got, err := c.Request(ctx, req)
+	resp, err := Ask[*kmsg.MetadataResponse](ctx, c, req)
 	if err != nil {
 		return nil, "", err
-	}
-	resp, ok := got.(*kmsg.MetadataResponse)
-	if !ok {
-		return nil, "", fmt.Errorf("metadata answered by %T", got)
 	}
 	var topics []Topic
 	for i := range resp.Topics {
@@ -143,7 +139,7 @@ func leaderless(tp offsets.TopicPartition) error {
 }
 
 func topicOf(name string, mt *kmsg.MetadataResponseTopic) (Topic, error) {
-	if err := codeError(mt.ErrorCode); err != nil {
+	if err := CodeError(mt.ErrorCode); err != nil {
 		return Topic{}, fmt.Errorf("topic %s: %w", name, err)
 	}
 	t := Topic{Name: name, ID: mt.TopicID, Internal: mt.IsInternal}
@@ -156,105 +152,6 @@ func topicOf(name string, mt *kmsg.MetadataResponseTopic) (Topic, error) {
 	return t, nil
 }
 
-// The timestamps ListOffsets takes for places in the log.
-const (
-	listLatest   = -1
-	listEarliest = -2
-)
-
-// positions fills log starts, last stable offsets and high watermarks. They are
-// asked for in this order, so that the invariant of Partition holds although
-// the log moves on meanwhile.
-func positions(ctx context.Context, c Requestor, topics []Topic) error {
-	asks := []struct {
-		at        int64
-		committed bool
-		set       func(p *Partition, o offsets.Offset)
-	}{
-		{listEarliest, false, func(p *Partition, o offsets.Offset) { p.LogStart = o }},
-		{listLatest, true, func(p *Partition, o offsets.Offset) { p.LastStable = max(o, p.LogStart) }},
-		{listLatest, false, func(p *Partition, o offsets.Offset) { p.HighWatermark = max(o, p.LastStable) }},
-	}
-	var tps []offsets.TopicPartition
-	for _, t := range topics {
-		for _, p := range t.Partitions {
-			tps = append(tps, offsets.TopicPartition{Topic: t.Name, Partition: p.Index})
-		}
-	}
-	for _, ask := range asks {
-		found, err := listOffsets(ctx, c, tps, ask.at, ask.committed)
-		if err != nil {
-			return err
-		}
-		for i := range topics {
-			for j := range topics[i].Partitions {
-				p := &topics[i].Partitions[j]
-				ask.set(p, found[offsets.TopicPartition{Topic: topics[i].Name, Partition: p.Index}])
-			}
-		}
-	}
-	return nil
-}
-
-// OffsetForTime is, per partition, the first offset whose record has a
-// timestamp of ms or later; a partition without one is absent from the map.
-func OffsetForTime(ctx context.Context, c Cluster, tps []offsets.TopicPartition, ms int64) (map[offsets.TopicPartition]offsets.Offset, error) {
-	var found map[offsets.TopicPartition]offsets.Offset
-	err := retry(ctx, patience(c), func(ctx context.Context) (err error) {
-		found, err = listOffsets(ctx, c, tps, max(ms, 0), true)
-		return err
-	})
-	return found, err
-}
-
-func listOffsets(ctx context.Context, c Requestor, tps []offsets.TopicPartition, at int64, committed bool) (map[offsets.TopicPartition]offsets.Offset, error) {
-	found := make(map[offsets.TopicPartition]offsets.Offset, len(tps))
-	if len(tps) == 0 {
-		return found, nil
-	}
-	req := kmsg.NewPtrListOffsetsRequest()
-	req.ReplicaID = -1
-	if committed {
-		req.IsolationLevel = 1
-	}
-	for _, tp := range tps {
-		if len(req.Topics) == 0 || req.Topics[len(req.Topics)-1].Topic != tp.Topic {
-			t := kmsg.NewListOffsetsRequestTopic()
-			t.Topic = tp.Topic
-			req.Topics = append(req.Topics, t)
-		}
-		p := kmsg.NewListOffsetsRequestTopicPartition()
-		p.Partition, p.Timestamp = tp.Partition, at
-		t := &req.Topics[len(req.Topics)-1]
-		t.Partitions = append(t.Partitions, p)
-	}
-	got, err := c.Request(ctx, req)
-	if err != nil {
-		return nil, err
-	}
-	resp, ok := got.(*kmsg.ListOffsetsResponse)
-	if !ok {
-		return nil, fmt.Errorf("list offsets answered by %T", got)
-	}
-	answered := 0
-	for _, t := range resp.Topics {
-		for _, p := range t.Partitions {
-			tp := offsets.TopicPartition{Topic: t.Topic, Partition: p.Partition}
-			if err := codeError(p.ErrorCode); err != nil {
-				return nil, fmt.Errorf("%s: offsets: %w", tp, err)
-			}
-			answered++
-			if p.Offset >= 0 {
-				found[tp] = offsets.Offset(p.Offset)
-			}
-		}
-	}
-	if answered != len(tps) {
-		return nil, fmt.Errorf("%w: %d of %d partitions told their offsets", ErrUnavailable, answered, len(tps))
-	}
-	return found, nil
-}
-
 // policies reads which topics are compacted. A cluster that does not tell
 // leaves them uncompacted, under which holes are errors, not guesses.
 func policies(ctx context.Context, c Cluster, topics []Topic) error {
@@ -264,13 +161,9 @@ func policies(ctx context.Context, c Cluster, topics []Topic) error {
 		r.ResourceType, r.ResourceName, r.ConfigNames = kmsg.ConfigResourceTypeTopic, t.Name, []string{"cleanup.policy"}
 		req.Resources = append(req.Resources, r)
 	}
-	got, err := c.Request(ctx, req)
+	resp, err := Ask[*kmsg.DescribeConfigsResponse](ctx, c, req)
 	if err != nil {
 		return ignoreRefusal(err)
-	}
-	resp, ok := got.(*kmsg.DescribeConfigsResponse)
-	if !ok {
-		return fmt.Errorf("describe configs answered by %T", got)
 	}
 	for _, r := range resp.Resources {
 		for _, conf := range r.Configs {
@@ -288,66 +181,62 @@ func policies(ctx context.Context, c Cluster, topics []Topic) error {
 // sizes fills the bytes of each partition, where the cluster tells. Only leaders
 // are asked: a replica that is down must not keep a plan from being made.
 func sizes(ctx context.Context, c Cluster, topics []Topic) error {
-	led := map[offsets.BrokerID][]Topic{}
+	led := map[offsets.BrokerID][]offsets.TopicPartition{}
 	for _, t := range topics {
 		for _, p := range t.Partitions {
-			led[p.Leader] = withPartition(led[p.Leader], t.Name, p)
+			led[p.Leader] = append(led[p.Leader], offsets.TopicPartition{Topic: t.Name, Partition: p.Index})
 		}
 	}
-	all := byName(topics)
 	for leader, theirs := range led {
-		if err := sizesOf(ctx, c.Broker(int32(leader)), logDirs(theirs), all); err != nil {
-			return err
+		told, err := LogSizes(ctx, c.Broker(int32(leader)), theirs)
+		if err != nil {
+			if err = ignoreRefusal(err); err != nil {
+				return err
+			}
+			continue
 		}
-	}
-	return nil
-}
-
-func byName(topics []Topic) map[string]*Topic {
-	m := make(map[string]*Topic, len(topics))
-	for i := range topics {
-		m[topics[i].Name] = &topics[i]
-	}
-	return m
-}
-
-// logDirs asks for the sizes of all partitions of topics.
-func logDirs(topics []Topic) *kmsg.DescribeLogDirsRequest {
-	req := kmsg.NewPtrDescribeLogDirsRequest()
-	for _, t := range topics {
-		rt := kmsg.NewDescribeLogDirsRequestTopic()
-		rt.Topic = t.Name
-		for _, p := range t.Partitions {
-			rt.Partitions = append(rt.Partitions, p.Index)
-		}
-		req.Topics = append(req.Topics, rt)
-	}
-	return req
-}
-
-func sizesOf(ctx context.Context, leader Requestor, req *kmsg.DescribeLogDirsRequest, byName map[string]*Topic) error {
-	got, err := leader.Request(ctx, req)
-	if err != nil {
-		return ignoreRefusal(err)
-	}
-	resp, ok := got.(*kmsg.DescribeLogDirsResponse)
-	if !ok {
-		return fmt.Errorf("describe log dirs answered by %T", got)
-	}
-	for _, dir := range resp.Dirs {
-		for _, dt := range dir.Topics {
-			t := byName[dt.Topic]
-			for _, dp := range dt.Partitions {
-				if t == nil || dp.IsFuture {
-					continue
-				}
-				if i, ok := slices.BinarySearchFunc(t.Partitions, dp.Partition, func(p Partition, index int32) int { return int(p.Index - index) }); ok {
-					t.Partitions[i].Size = max(t.Partitions[i].Size, dp.Size)
+		for i := range topics {
+			for j := range topics[i].Partitions {
+				p := &topics[i].Partitions[j]
+				if n, ok := told[offsets.TopicPartition{Topic: topics[i].Name, Partition: p.Index}]; ok {
+					p.Size = n
 				}
 			}
 		}
 	}
 	return nil
+}
+
+// LogSizes asks a broker for the bytes of its logs of some partitions, in order of
+// topic; a log it doesn't tell of is absent. One that is being moved to another
+// disk there counts where it is.
+func LogSizes(ctx context.Context, broker Requestor, tps []offsets.TopicPartition) (map[offsets.TopicPartition]int64, error) {
+	req := kmsg.NewPtrDescribeLogDirsRequest()
+	req.Topics = []kmsg.DescribeLogDirsRequestTopic{} // none, not all
+	for _, tp := range tps {
+		if n := len(req.Topics); n == 0 || req.Topics[n-1].Topic != tp.Topic {
+			t := kmsg.NewDescribeLogDirsRequestTopic()
+			t.Topic = tp.Topic
+			req.Topics = append(req.Topics, t)
+		}
+		t := &req.Topics[len(req.Topics)-1]
+		t.Partitions = append(t.Partitions, tp.Partition)
+	}
+	resp, err := Ask[*kmsg.DescribeLogDirsResponse](ctx, broker, req)
+	if err != nil {
+		return nil, err
+	}
+	told := make(map[offsets.TopicPartition]int64, len(tps))
+	for _, dir := range resp.Dirs {
+		for _, t := range dir.Topics {
+			for _, p := range t.Partitions {
+				if !p.IsFuture {
+					told[offsets.TopicPartition{Topic: t.Topic, Partition: p.Partition}] = p.Size
+				}
+			}
+		}
+	}
+	return told, nil
 }
 
 // ignoreRefusal drops the error of a request that only improves a plan, unless
@@ -359,7 +248,9 @@ func ignoreRefusal(err error) error {
 	return nil
 }
 
-func codeError(code int16) error {
+// CodeError is the error of one of Kafka's codes, nil for 0: the *kerr.Error and,
+// where it means one of them, ErrUnavailable, ErrUnknownTopic or ErrAuth.
+func CodeError(code int16) error {
 	err := kerr.ErrorForCode(code)
 	if err == nil {
 		return nil

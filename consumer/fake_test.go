@@ -186,11 +186,11 @@ func (c *fakeCluster) listOffsets(req *kmsg.ListOffsetsRequest) kmsg.Response {
 			switch {
 			case l == nil:
 				rp.ErrorCode = kerr.UnknownTopicOrPartition.Code
-			case p.Timestamp == listEarliest:
+			case p.Timestamp == Earliest:
 				rp.Offset = int64(l.start)
-			case p.Timestamp == listLatest && req.IsolationLevel == 1:
+			case p.Timestamp == Latest && req.IsolationLevel == 1:
 				rp.Offset = int64(l.stable)
-			case p.Timestamp == listLatest:
+			case p.Timestamp == Latest:
 				rp.Offset = int64(l.end)
 			default:
 				rp.Offset = l.offsetForTime(p.Timestamp)

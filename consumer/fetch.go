@@ -330,7 +330,7 @@ func (f *fetcher) damage(at offsets.Offset, err error) (chunk, error) {
 // outOfRange says why the log has no such offset, or steps over the gap.
 func (f *fetcher) outOfRange(ctx context.Context, at offsets.Offset) (chunk, error) {
 	tps := []offsets.TopicPartition{f.tp}
-	starts, err := listOffsets(ctx, f.c, tps, listEarliest, false)
+	starts, err := ListOffsets(ctx, f.c, tps, Earliest, false)
 	if err != nil {
 		return chunk{}, err
 	}
@@ -342,7 +342,7 @@ func (f *fetcher) outOfRange(ctx context.Context, at offsets.Offset) (chunk, err
 		}
 		return chunk{}, &GapError{TopicPartition: f.tp, Asked: at, LogStart: start}
 	}
-	ends, err := listOffsets(ctx, f.c, tps, listLatest, false)
+	ends, err := ListOffsets(ctx, f.c, tps, Latest, false)
 	if err != nil {
 		return chunk{}, err
 	}

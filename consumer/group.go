@@ -13,7 +13,7 @@ import (
 // topics; those it has none for are absent.
 func Committed(ctx context.Context, c Cluster, group string, topics []Topic) (map[offsets.TopicPartition]offsets.Offset, error) {
 	var found map[offsets.TopicPartition]offsets.Offset
-	err := retry(ctx, patience(c), func(ctx context.Context) (err error) {
+	err := retry(ctx, Patience(c), func(ctx context.Context) (err error) {
 		found, err = fetchCommitted(ctx, c, group, topics)
 		return err
 	})
@@ -37,21 +37,17 @@ func fetchCommitted(ctx context.Context, c Cluster, group string, topics []Topic
 		req.Topics, rg.Topics = append(req.Topics, old), append(rg.Topics, one)
 	}
 	req.Groups = append(req.Groups, rg)
-	got, err := c.Request(ctx, req)
+	resp, err := Ask[*kmsg.OffsetFetchResponse](ctx, c, req)
 	if err != nil {
 		return nil, err
 	}
-	resp, ok := got.(*kmsg.OffsetFetchResponse)
-	if !ok {
-		return nil, fmt.Errorf("offset fetch answered by %T", got)
-	}
-	if err := codeError(resp.ErrorCode); err != nil {
+	if err := CodeError(resp.ErrorCode); err != nil {
 		return nil, fmt.Errorf("group %s: %w", group, err)
 	}
 	found := map[offsets.TopicPartition]offsets.Offset{}
 	take := func(topic string, partition int32, offset int64, code int16) error {
 		tp := offsets.TopicPartition{Topic: topic, Partition: partition}
-		if err := codeError(code); err != nil {
+		if err := CodeError(code); err != nil {
 			return fmt.Errorf("group %s: %s: %w", group, tp, err)
 		}
 		if offset >= 0 {
@@ -67,7 +63,7 @@ func fetchCommitted(ctx context.Context, c Cluster, group string, topics []Topic
 		}
 	}
 	for _, g := range resp.Groups {
-		if err := codeError(g.ErrorCode); err != nil {
+		if err := CodeError(g.ErrorCode); err != nil {
 			return nil, fmt.Errorf("group %s: %w", group, err)
 		}
 		for _, t := range g.Topics {
@@ -93,7 +89,7 @@ func nameOf(topics []Topic, name string, id offsets.TopicID) string {
 
 // Commit sets the offsets of a group that has no members.
 func Commit(ctx context.Context, c Cluster, group string, topics []Topic, at map[offsets.TopicPartition]offsets.Offset) error {
-	return retry(ctx, patience(c), func(ctx context.Context) error {
+	return retry(ctx, Patience(c), func(ctx context.Context) error {
 		req := kmsg.NewPtrOffsetCommitRequest()
 		req.Group = group
 		for _, t := range topics {
@@ -112,17 +108,13 @@ func Commit(ctx context.Context, c Cluster, group string, topics []Topic, at map
 				req.Topics = append(req.Topics, rt)
 			}
 		}
-		got, err := c.Request(ctx, req)
+		resp, err := Ask[*kmsg.OffsetCommitResponse](ctx, c, req)
 		if err != nil {
 			return err
 		}
-		resp, ok := got.(*kmsg.OffsetCommitResponse)
-		if !ok {
-			return fmt.Errorf("offset commit answered by %T", got)
-		}
 		for _, t := range resp.Topics {
 			for _, p := range t.Partitions {
-				if err := codeError(p.ErrorCode); err != nil {
+				if err := CodeError(p.ErrorCode); err != nil {
 					return fmt.Errorf("group %s: %s/%d: %w", group, nameOf(topics, t.Topic, t.TopicID), p.Partition, err)
 				}
 			}

@@ -33,7 +33,7 @@ func Hold(ctx context.Context, c Cluster, job string, topics []Topic, at map[off
 		list = append(list, fmt.Sprintf("max.ms:%d", maxAge.Milliseconds()))
 		values[t.Name] = new(strings.Join(list, ","))
 	}
-	return retry(ctx, patience(c), func(ctx context.Context) error { return setHolds(ctx, c, job, values) })
+	return retry(ctx, Patience(c), func(ctx context.Context) error { return setHolds(ctx, c, job, values) })
 }
 
 // Release takes back what Hold asked for.
@@ -42,7 +42,7 @@ func Release(ctx context.Context, c Cluster, job string, topics []string) error 
 	for _, name := range topics {
 		values[name] = nil
 	}
-	return retry(ctx, patience(c), func(ctx context.Context) error { return setHolds(ctx, c, job, values) })
+	return retry(ctx, Patience(c), func(ctx context.Context) error { return setHolds(ctx, c, job, values) })
 }
 
 // setHolds sets the config of each topic, or deletes it where the value is nil.
@@ -59,16 +59,12 @@ func setHolds(ctx context.Context, c Cluster, job string, values map[string]*str
 		r.Configs = append(r.Configs, conf)
 		req.Resources = append(req.Resources, r)
 	}
-	got, err := c.Request(ctx, req)
+	resp, err := Ask[*kmsg.IncrementalAlterConfigsResponse](ctx, c, req)
 	if err != nil {
 		return err
 	}
-	resp, ok := got.(*kmsg.IncrementalAlterConfigsResponse)
-	if !ok {
-		return fmt.Errorf("alter configs answered by %T", got)
-	}
 	for _, r := range resp.Resources {
-		if err := codeError(r.ErrorCode); err != nil {
+		if err := CodeError(r.ErrorCode); err != nil {
 			if r.ErrorCode == kerr.InvalidConfig.Code {
 				err = fmt.Errorf("%w: %w", ErrNoHold, err)
 			}

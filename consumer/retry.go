@@ -10,9 +10,9 @@ import (
 // may just have been made, and the broker asked have yet to hear of it.
 const newsPatience = time.Second
 
-// patience is how long requests to a cluster are repeated while leaders move: as
-// long as one of them may take.
-func patience(c Cluster) time.Duration {
+// Patience is how long one request to a cluster may take, and for how long it is
+// repeated while leaders move.
+func Patience(c Requestor) time.Duration {
 	if c, ok := c.(interface{ Timeout() time.Duration }); ok {
 		return c.Timeout()
 	}

@@ -3,17 +3,12 @@ package api
 import (
 	"cmp"
 	"context"
-	"errors"
-	"fmt"
 	"net/http"
 	"slices"
-	"sync"
 	"time"
 
-	"github.com/twmb/franz-go/pkg/kerr"
-	"github.com/twmb/franz-go/pkg/kmsg"
-
 	"sawlog/consumer"
+	"sawlog/consumer/admin"
 )
 
 // Cluster tells of the Kafka side of the server.
@@ -65,7 +60,7 @@ type Group struct {
 	Name    string        `json:"group"`
 	State   string        `json:"state"`
 	Members int           `json:"members"`
-	Lag     int64         `json:"lag"` // records; -1 = not asked
+	Lag     int64         `json:"lag"` // records; -1 = not asked, or a leader does not tell
 	Offsets []GroupOffset `json:"offsets,omitempty"`
 }
 
@@ -79,226 +74,61 @@ type GroupOffset struct {
 }
 
 // OverKafka tells of a cluster by its own protocol. It connects when first asked.
-func OverKafka(c consumer.Config) Cluster { return &kafkaCluster{config: c} }
+func OverKafka(c consumer.Config) Cluster { return &kafkaCluster{consumer.NewLink(c)} }
 
-type kafkaCluster struct {
-	config consumer.Config
-	mu     sync.Mutex
-	conn   *consumer.KafkaCluster
-}
-
-func (k *kafkaCluster) dial(ctx context.Context) (consumer.Cluster, error) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if k.conn == nil {
-		conn, err := consumer.Dial(ctx, k.config)
-		if err != nil {
-			return nil, err
-		}
-		k.conn = conn
-	}
-	return k.conn, nil
-}
-
-// Close lets go of the connection.
-func (k *kafkaCluster) Close() error {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if k.conn != nil {
-		k.conn.Close()
-		k.conn = nil
-	}
-	return nil
-}
-
-// ask sends a request and checks the kind of its answer.
-func ask[T kmsg.Response](ctx context.Context, c consumer.Requestor, req kmsg.Request) (T, error) {
-	var none T
-	resp, err := c.Request(ctx, req)
-	if err != nil {
-		return none, err
-	}
-	answer, ok := resp.(T)
-	if !ok {
-		return none, fmt.Errorf("request %s: answer of type %T", kmsg.NameForKey(req.Key()), resp)
-	}
-	return answer, nil
-}
-
-func (k *kafkaCluster) metadata(ctx context.Context, all bool) (*kmsg.MetadataResponse, error) {
-	c, err := k.dial(ctx)
-	if err != nil {
-		return nil, err
-	}
-	req := kmsg.NewPtrMetadataRequest()
-	if !all {
-		req.Topics = []kmsg.MetadataRequestTopic{}
-	}
-	return ask[*kmsg.MetadataResponse](ctx, c, req)
-}
+type kafkaCluster struct{ *consumer.Link }
 
 func (k *kafkaCluster) Info(ctx context.Context) (*ClusterInfo, error) {
-	meta, err := k.metadata(ctx, false)
+	c, err := k.Link.Cluster(ctx)
 	if err != nil {
 		return nil, err
 	}
-	info := &ClusterInfo{Controller: meta.ControllerID, Brokers: []Broker{}}
-	if meta.ClusterID != nil {
-		info.ID = *meta.ClusterID
+	f, err := admin.Describe(ctx, c)
+	if err != nil {
+		return nil, err
 	}
-	for _, b := range meta.Brokers {
-		broker := Broker{ID: b.NodeID, Addr: fmt.Sprintf("%s:%d", b.Host, b.Port)}
-		if b.Rack != nil {
-			broker.Rack = *b.Rack
+	info := &ClusterInfo{ID: f.ID, Controller: f.Controller, Brokers: []Broker{}}
+	for _, b := range f.Brokers {
+		if !b.Fenced {
+			info.Brokers = append(info.Brokers, Broker{ID: b.ID, Addr: b.Addr, Rack: b.Rack})
 		}
-		info.Brokers = append(info.Brokers, broker)
 	}
-	slices.SortFunc(info.Brokers, func(a, b Broker) int { return cmp.Compare(a.ID, b.ID) })
 	return info, nil
 }
 
 func (k *kafkaCluster) Topics(ctx context.Context) ([]Topic, error) {
-	meta, err := k.metadata(ctx, true)
+	c, err := k.Link.Cluster(ctx)
 	if err != nil {
 		return nil, err
 	}
-	type place struct {
-		topic     string
-		partition int32
-	}
-	found := map[place]kmsg.MetadataResponseTopicPartition{}
-	for _, t := range meta.Topics {
-		for _, p := range t.Partitions {
-			if t.Topic != nil {
-				found[place{*t.Topic, p.Partition}] = p
-			}
-		}
-	}
-	c, err := k.dial(ctx)
+	topics, err := survey(ctx, c)
 	if err != nil {
 		return nil, err
 	}
-	described, err := consumer.Survey(ctx, c)
-	if err != nil {
-		return nil, err
-	}
-	out := make([]Topic, 0, len(described))
-	for _, d := range described {
-		t := Topic{Name: d.Name, Compact: d.Compact, Partitions: []Partition{}}
-		for _, p := range d.Partitions {
-			meta := found[place{d.Name, p.Index}]
-			t.Partitions = append(t.Partitions, Partition{
-				Index: p.Index, Leader: int32(p.Leader), Replicas: slices.Concat([]int32{}, meta.Replicas), ISR: slices.Concat([]int32{}, meta.ISR),
-				LogStart: int64(p.LogStart), LastStable: int64(p.LastStable), HighWatermark: int64(p.HighWatermark), Bytes: p.Size,
-			})
-			t.Records = sum(t.Records, int64(p.HighWatermark-p.LogStart), p.HighWatermark == consumer.Untold)
-			t.Bytes = sum(t.Bytes, p.Size, p.Size < 0)
-		}
-		out = append(out, t)
+	out := make([]Topic, 0, len(topics))
+	for i := range topics {
+		out = append(out, topicOf(&topics[i]))
 	}
 	return out, nil
 }
 
-// sum adds n to what is -1 from the first number on that is not told.
-func sum(all, n int64, untold bool) int64 {
-	if untold || all < 0 {
-		return -1
-	}
-	return all + n
-}
-
 func (k *kafkaCluster) Groups(ctx context.Context, offsets bool) ([]Group, error) {
-	c, err := k.dial(ctx)
+	c, err := k.Link.Cluster(ctx)
 	if err != nil {
 		return nil, err
 	}
-	list, err := ask[*kmsg.ListGroupsResponse](ctx, c, kmsg.NewPtrListGroupsRequest())
+	list, err := admin.Groups(ctx, c)
 	if err != nil {
 		return nil, err
 	}
-	if err := kerr.ErrorForCode(list.ErrorCode); err != nil {
-		return nil, err
+	out := make([]Group, 0, len(list))
+	for _, g := range list {
+		out = append(out, Group{Name: g.Name, State: g.State, Lag: -1})
 	}
-	out := make([]Group, 0, len(list.Groups))
-	for _, g := range list.Groups {
-		out = append(out, Group{Name: g.Group, State: g.GroupState, Lag: -1})
-	}
-	slices.SortFunc(out, func(a, b Group) int { return cmp.Compare(a.Name, b.Name) })
 	if !offsets || len(out) == 0 {
 		return out, nil
 	}
-	topics, err := k.Topics(ctx)
-	if err != nil {
-		return nil, err
-	}
-	return out, errors.Join(k.fillMembers(ctx, c, out), k.fillOffsets(ctx, c, out, topics))
-}
-
-func (k *kafkaCluster) fillMembers(ctx context.Context, c consumer.Cluster, groups []Group) error {
-	req := kmsg.NewPtrDescribeGroupsRequest()
-	byName := map[string]*Group{}
-	for i := range groups {
-		req.Groups = append(req.Groups, groups[i].Name)
-		byName[groups[i].Name] = &groups[i]
-	}
-	resp, err := ask[*kmsg.DescribeGroupsResponse](ctx, c, req)
-	if err != nil {
-		return err
-	}
-	for _, g := range resp.Groups {
-		if have := byName[g.Group]; have != nil {
-			have.Members, have.State = len(g.Members), cmp.Or(g.State, have.State)
-		}
-	}
-	return nil
-}
-
-func (k *kafkaCluster) fillOffsets(ctx context.Context, c consumer.Cluster, groups []Group, topics []Topic) error {
-	ends := map[string]map[int32]int64{}
-	for _, t := range topics {
-		ends[t.Name] = map[int32]int64{}
-		for _, p := range t.Partitions {
-			ends[t.Name][p.Index] = p.HighWatermark
-		}
-	}
-	for i := range groups {
-		g := &groups[i]
-		req := kmsg.NewPtrOffsetFetchRequest()
-		req.Group = g.Name
-		one := kmsg.NewOffsetFetchRequestGroup()
-		one.Group = g.Name
-		req.Groups = append(req.Groups, one)
-		resp, err := ask[*kmsg.OffsetFetchResponse](ctx, c, req)
-		if err != nil {
-			return err
-		}
-		g.Lag = 0
-		add := func(topic string, partition int32, committed int64) {
-			end, known := ends[topic][partition]
-			if committed < 0 || !known || end < 0 {
-				return
-			}
-			o := GroupOffset{Topic: topic, Partition: partition, Committed: committed, End: end, Lag: max(0, end-committed)}
-			g.Lag += o.Lag
-			g.Offsets = append(g.Offsets, o)
-		}
-		for _, t := range resp.Topics {
-			for _, p := range t.Partitions {
-				add(t.Topic, p.Partition, p.Offset)
-			}
-		}
-		for _, rg := range resp.Groups {
-			for _, t := range rg.Topics {
-				for _, p := range t.Partitions {
-					add(t.Topic, p.Partition, p.Offset)
-				}
-			}
-		}
-		slices.SortFunc(g.Offsets, func(a, b GroupOffset) int {
-			return cmp.Or(cmp.Compare(a.Topic, b.Topic), cmp.Compare(a.Partition, b.Partition))
-		})
-	}
-	return nil
+	return out, fillGroups(ctx, c, out)
 }
 
 func (s *server) getCluster(w http.ResponseWriter, r *http.Request) {

@@ -1,0 +1,206 @@
+package admin
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"sawlog/consumer"
+	"sawlog/offsets"
+)
+
+// Group is a group of consumers.
+type Group struct {
+	Name     string
+	State    string // Stable, Empty, PreparingRebalance, CompletingRebalance, Dead
+	Protocol string // consumer, connect, …
+	Type     string // classic, consumer, …
+	Assignor string
+	Members  []GroupMember // in order of their ids
+}
+
+// GroupMember is one member of a group and what it was given.
+type GroupMember struct {
+	ID, Instance, Client, Host string
+	Given                      []offsets.TopicPartition
+}
+
+// Groups lists all groups by name, without their members.
+func Groups(ctx context.Context, c consumer.Requestor) ([]Group, error) {
+	resp, err := consumer.Ask[*kmsg.ListGroupsResponse](ctx, c, kmsg.NewPtrListGroupsRequest())
+	if err != nil {
+		return nil, err
+	}
+	if err := refusal("groups", resp.ErrorCode, nil); err != nil {
+		return nil, err
+	}
+	list := make([]Group, 0, len(resp.Groups))
+	for _, g := range resp.Groups {
+		list = append(list, Group{Name: g.Group, State: g.GroupState, Protocol: g.ProtocolType, Type: g.GroupType})
+	}
+	slices.SortFunc(list, func(a, b Group) int { return strings.Compare(a.Name, b.Name) })
+	return list, nil
+}
+
+// DescribeGroups asks the coordinators about groups. Those that are not there are
+// Dead or absent; those that were refused are absent, and are the error.
+func DescribeGroups(ctx context.Context, c consumer.Requestor, names []string) (map[string]*Group, error) {
+	found := map[string]*Group{}
+	if len(names) == 0 {
+		return found, nil
+	}
+	req := kmsg.NewPtrDescribeGroupsRequest()
+	req.Groups = names
+	resp, err := consumer.Ask[*kmsg.DescribeGroupsResponse](ctx, c, req)
+	if err != nil {
+		return nil, err
+	}
+	var all refusals
+	for i := range resp.Groups {
+		told := &resp.Groups[i]
+		if told.ErrorCode == kerr.GroupIDNotFound.Code {
+			continue
+		}
+		if err := refusal("group "+told.Group, told.ErrorCode, told.ErrorMessage); err != nil {
+			all.add(err)
+			continue
+		}
+		g := &Group{Name: told.Group, State: told.State, Protocol: told.ProtocolType, Type: "classic", Assignor: told.Protocol}
+		for j := range told.Members {
+			g.Members = append(g.Members, memberOf(&told.Members[j], told.ProtocolType))
+		}
+		slices.SortFunc(g.Members, func(a, b GroupMember) int { return strings.Compare(a.ID, b.ID) })
+		found[g.Name] = g
+	}
+	return found, all.err()
+}
+
+func memberOf(m *kmsg.DescribeGroupsResponseGroupMember, protocol string) GroupMember {
+	member := GroupMember{ID: m.MemberID, Instance: deref(m.InstanceID), Client: m.ClientID, Host: m.ClientHost}
+	var given kmsg.ConsumerMemberAssignment
+	if protocol != "consumer" || given.ReadFrom(m.MemberAssignment) != nil {
+		return member
+	}
+	for _, t := range given.Topics {
+		for _, p := range t.Partitions {
+			member.Given = append(member.Given, offsets.TopicPartition{Topic: t.Topic, Partition: p})
+		}
+	}
+	return member
+}
+
+// Coordinator is the broker that coordinates a group.
+func Coordinator(ctx context.Context, c consumer.Requestor, group string) (int32, error) {
+	req := kmsg.NewPtrFindCoordinatorRequest()
+	req.CoordinatorKey, req.CoordinatorKeys = group, []string{group}
+	resp, err := consumer.Ask[*kmsg.FindCoordinatorResponse](ctx, c, req)
+	if err != nil {
+		return Untold, err
+	}
+	node, code, said := resp.NodeID, resp.ErrorCode, resp.ErrorMessage
+	if len(resp.Coordinators) > 0 {
+		first := &resp.Coordinators[0]
+		node, code, said = first.NodeID, first.ErrorCode, first.ErrorMessage
+	}
+	if err := refusal("coordinator of "+group, code, said); err != nil {
+		return Untold, err
+	}
+	return node, nil
+}
+
+// Committed are the offsets that groups have committed, of all topics. A group that
+// was refused is absent, and is the error.
+func Committed(ctx context.Context, c consumer.Requestor, groups []string) (map[string]map[offsets.TopicPartition]int64, error) {
+	found := map[string]map[offsets.TopicPartition]int64{}
+	if len(groups) == 0 {
+		return found, nil
+	}
+	req := kmsg.NewPtrOffsetFetchRequest()
+	req.Group = groups[0] // for brokers that know one group a request only
+	for _, name := range groups {
+		g := kmsg.NewOffsetFetchRequestGroup()
+		g.Group = name
+		req.Groups = append(req.Groups, g)
+	}
+	resp, err := consumer.Ask[*kmsg.OffsetFetchResponse](ctx, c, req)
+	if err != nil {
+		return nil, err
+	}
+	var all refusals
+	for _, g := range resp.Groups {
+		if err := refusal("offsets of group "+g.Group, g.ErrorCode, nil); err != nil {
+			all.add(err)
+			continue
+		}
+		of := map[offsets.TopicPartition]int64{}
+		for _, t := range g.Topics {
+			for _, p := range t.Partitions {
+				if p.Offset >= 0 {
+					of[offsets.TopicPartition{Topic: t.Topic, Partition: p.Partition}] = p.Offset
+				}
+			}
+		}
+		found[g.Group] = of
+	}
+	return found, all.err()
+}
+
+// Commit sets the offsets of a group that has no members, of some partitions of a
+// topic. It is repeated where that may help, and refused by a *kerr.Error.
+func Commit(ctx context.Context, c consumer.Cluster, group string, topic *Topic, to map[int32]int64) error {
+	t := consumer.Topic{Name: topic.Name, ID: topic.ID}
+	at := map[offsets.TopicPartition]offsets.Offset{}
+	for _, index := range slices.Sorted(maps.Keys(to)) {
+		t.Partitions = append(t.Partitions, consumer.Partition{Index: index})
+		at[offsets.TopicPartition{Topic: t.Name, Partition: index}] = offsets.Offset(to[index])
+	}
+	return consumer.Commit(ctx, c, group, []consumer.Topic{t}, at)
+}
+
+// DeleteGroups deletes groups that have no members, and their offsets.
+func DeleteGroups(ctx context.Context, c consumer.Requestor, names []string) error {
+	req := kmsg.NewPtrDeleteGroupsRequest()
+	req.Groups = names
+	resp, err := consumer.Ask[*kmsg.DeleteGroupsResponse](ctx, c, req)
+	if err != nil {
+		return err
+	}
+	var all refusals
+	for _, g := range resp.Groups {
+		all.add(refusal("group "+g.Group, g.ErrorCode, nil))
+	}
+	return all.err()
+}
+
+// DeleteOffsets deletes what a group has committed of some partitions of a topic
+// that none of its members reads.
+func DeleteOffsets(ctx context.Context, c consumer.Requestor, group, topic string, partitions []int32) error {
+	req := kmsg.NewPtrOffsetDeleteRequest()
+	req.Group = group
+	t := kmsg.NewOffsetDeleteRequestTopic()
+	t.Topic = topic
+	for _, id := range partitions {
+		p := kmsg.NewOffsetDeleteRequestTopicPartition()
+		p.Partition = id
+		t.Partitions = append(t.Partitions, p)
+	}
+	req.Topics = append(req.Topics, t)
+	resp, err := consumer.Ask[*kmsg.OffsetDeleteResponse](ctx, c, req)
+	if err != nil {
+		return err
+	}
+	if err := refusal("group "+group, resp.ErrorCode, nil); err != nil {
+		return err
+	}
+	var all refusals
+	for _, t := range resp.Topics {
+		for _, p := range t.Partitions {
+			all.add(refusal("group "+group+", "+offsets.TopicPartition{Topic: t.Topic, Partition: p.Partition}.String(), p.ErrorCode, nil))
+		}
+	}
+	return all.err()
+}

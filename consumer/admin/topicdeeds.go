@@ -1,0 +1,122 @@
+package admin
+
+import (
+	"context"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"sawlog/consumer"
+	"sawlog/offsets"
+)
+
+// NewTopic is a topic that is to be made.
+type NewTopic struct {
+	Name       string
+	Partitions int32       // -1 = the server's default
+	Replicas   int16       // copies of each; -1 = the server's default
+	Configs    [][2]string // name and value
+}
+
+// Created is a topic that was made.
+type Created struct {
+	ID         offsets.TopicID
+	Partitions int32
+	Replicas   int16
+}
+
+// CreateTopic makes a topic; dryRun only checks, and tells what it would be.
+func CreateTopic(ctx context.Context, c consumer.Requestor, topic NewTopic, dryRun bool) (*Created, error) {
+	req := kmsg.NewPtrCreateTopicsRequest()
+	req.TimeoutMillis, req.ValidateOnly = millisLeft(ctx, c), dryRun
+	t := kmsg.NewCreateTopicsRequestTopic()
+	t.Topic, t.NumPartitions, t.ReplicationFactor = topic.Name, topic.Partitions, topic.Replicas
+	for _, kv := range topic.Configs {
+		config := kmsg.NewCreateTopicsRequestTopicConfig()
+		config.Name, config.Value = kv[0], new(kv[1])
+		t.Configs = append(t.Configs, config)
+	}
+	req.Topics = append(req.Topics, t)
+	resp, err := consumer.Ask[*kmsg.CreateTopicsResponse](ctx, c, req)
+	if err != nil {
+		return nil, err
+	}
+	made, err := oneAnswer("topic "+topic.Name, resp.Topics)
+	if err != nil {
+		return nil, err
+	}
+	return &Created{made.TopicID, made.NumPartitions, made.ReplicationFactor}, refusal("topic "+topic.Name, made.ErrorCode, made.ErrorMessage)
+}
+
+// DeleteTopics deletes topics and their records.
+func DeleteTopics(ctx context.Context, c consumer.Requestor, names []string) error {
+	req := kmsg.NewPtrDeleteTopicsRequest()
+	req.TimeoutMillis, req.TopicNames = millisLeft(ctx, c), names
+	for _, name := range names {
+		t := kmsg.NewDeleteTopicsRequestTopic()
+		t.Topic = &name
+		req.Topics = append(req.Topics, t)
+	}
+	resp, err := consumer.Ask[*kmsg.DeleteTopicsResponse](ctx, c, req)
+	if err != nil {
+		return err
+	}
+	var all refusals
+	for _, t := range resp.Topics {
+		all.add(refusal("topic "+deref(t.Topic), t.ErrorCode, t.ErrorMessage))
+	}
+	return all.err()
+}
+
+// CreatePartitions grows a topic to so many partitions; dryRun only checks.
+func CreatePartitions(ctx context.Context, c consumer.Requestor, topic string, total int32, dryRun bool) error {
+	req := kmsg.NewPtrCreatePartitionsRequest()
+	req.TimeoutMillis, req.ValidateOnly = millisLeft(ctx, c), dryRun
+	t := kmsg.NewCreatePartitionsRequestTopic()
+	t.Topic, t.Count = topic, total
+	req.Topics = append(req.Topics, t)
+	resp, err := consumer.Ask[*kmsg.CreatePartitionsResponse](ctx, c, req)
+	if err != nil {
+		return err
+	}
+	grown, err := oneAnswer("partitions of "+topic, resp.Topics)
+	if err != nil {
+		return err
+	}
+	return refusal("partitions of "+topic, grown.ErrorCode, grown.ErrorMessage)
+}
+
+// DeleteRecords deletes the records of a topic below an offset of each partition,
+// and tells where the logs start now. Of a topic that is only compacted they can't
+// be deleted so (kerr.PolicyViolation).
+func DeleteRecords(ctx context.Context, c consumer.Requestor, topic string, below map[int32]int64) (starts map[int32]int64, err error) {
+	req := kmsg.NewPtrDeleteRecordsRequest()
+	req.TimeoutMillis = millisLeft(ctx, c)
+	t := kmsg.NewDeleteRecordsRequestTopic()
+	t.Topic = topic
+	for partition, offset := range below {
+		p := kmsg.NewDeleteRecordsRequestTopicPartition()
+		p.Partition, p.Offset = partition, offset
+		t.Partitions = append(t.Partitions, p)
+	}
+	req.Topics = append(req.Topics, t)
+	resp, err := consumer.Ask[*kmsg.DeleteRecordsResponse](ctx, c, req)
+	if err != nil {
+		return nil, err
+	}
+	starts = map[int32]int64{}
+	var all refusals
+	for _, t := range resp.Topics {
+		for _, p := range t.Partitions {
+			said := (*string)(nil)
+			if p.ErrorCode == kerr.PolicyViolation.Code {
+				said = new(t.Topic + " is compacted: its old records are removed by key, not by offset")
+			}
+			err := refusal("records of "+offsets.TopicPartition{Topic: t.Topic, Partition: p.Partition}.String(), p.ErrorCode, said)
+			if all.add(err); err == nil {
+				starts[p.Partition] = p.LowWatermark
+			}
+		}
+	}
+	return starts, all.err()
+}
