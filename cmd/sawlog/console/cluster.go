@@ -12,17 +12,18 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"sawlog/consumer"
+	"sawlog/consumer/admin"
 )
 
 // clusterBody is the page of the cluster.
 type clusterBody struct {
-	*fleet
-	Quorum  *quorum
+	*admin.Fleet
+	Quorum  *admin.Quorum
 	Format  int16
 	Newest  int16
 	Below   int // partitions that take no records with acks=all
 	Rows    []troubled
-	Moves   []partition
+	Moves   []admin.Partition
 	Pager   pager
 	Trouble string
 	Lines   []string
@@ -30,7 +31,7 @@ type clusterBody struct {
 
 // troubled is a partition that is not as it should be.
 type troubled struct {
-	partition
+	admin.Partition
 	What string
 }
 
@@ -49,22 +50,22 @@ func (k *console) cluster(w http.ResponseWriter, r *http.Request) {
 		k.refuse(w, "cluster", err)
 		return
 	}
-	body := clusterBody{fleet: f, Lines: []string{"sawlog cluster status", "sawlog cluster brokers"}}
-	all := partitionsOf(f.Topics)
+	body := clusterBody{Fleet: f, Lines: []string{"sawlog cluster status", "sawlog cluster brokers"}}
+	all := admin.PartitionsOf(f.Topics)
 	var least map[string]int
-	body.Trouble = say(together(
-		func() error { return f.weigh(ctx, c) },
+	body.Trouble = say(admin.Together(
+		func() error { return f.Weigh(ctx, c) },
 		func() (err error) {
-			body.Quorum, err = quorumOf(ctx, c)
+			body.Quorum, err = admin.DescribeQuorum(ctx, c)
 			return err
 		},
 		func() (err error) {
-			body.Format, body.Newest, err = formatLevel(ctx, c)
+			body.Format, body.Newest, err = admin.FormatLevel(ctx, c)
 			return err
 		},
 		func() error {
-			err := moves(ctx, c, all)
-			f.carry()
+			err := admin.Moves(ctx, c, all)
+			f.Carry()
 			var leastErr error
 			least, leastErr = minISR(ctx, c, all)
 			return errors.Join(err, leastErr)
@@ -93,15 +94,15 @@ func (k *console) cluster(w http.ResponseWriter, r *http.Request) {
 }
 
 // troublesOf says all that is wrong with a partition; "" = nothing.
-func troublesOf(p *partition, least int) string {
+func troublesOf(p *admin.Partition, least int) string {
 	var list []string
-	if p.Leader < 0 {
+	if p.Offline() {
 		list = append(list, "offline")
 	}
-	if least > 0 && len(p.ISR) < min(least, len(p.Replicas)-len(p.Adding)) {
+	if p.UnderMinISR(least) {
 		list = append(list, "under min ISR")
 	}
-	if p.lacking() {
+	if p.Lacking() {
 		list = append(list, "under-replicated")
 	}
 	return strings.Join(list, ", ")
@@ -110,21 +111,28 @@ func troublesOf(p *partition, least int) string {
 // topicsAsked bounds the topics in trouble whose configs a page asks for.
 const topicsAsked = 200
 
+// lookAtFleet asks for the brokers and where all partitions are.
+func lookAtFleet(ctx context.Context, c consumer.Cluster) (*admin.Fleet, error) {
+	f, err := admin.Describe(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	f.Topics, err = admin.Topics(ctx, c)
+	return f, err
+}
+
 // minISR asks how many copies topics want in sync, those that lack copies only.
-func minISR(ctx context.Context, c consumer.Cluster, ps []*partition) (map[string]int, error) {
+func minISR(ctx context.Context, c consumer.Cluster, ps []*admin.Partition) (map[string]int, error) {
 	var names []string
 	for _, p := range ps {
-		if p.lacking() && !slices.Contains(names, p.Topic) && len(names) < topicsAsked {
+		if p.Lacking() && !slices.Contains(names, p.Topic) && len(names) < topicsAsked {
 			names = append(names, p.Topic)
 		}
 	}
-	if len(names) == 0 {
-		return nil, nil
-	}
-	configs, err := configsOf(ctx, c, kmsg.ConfigResourceTypeTopic, names, []string{minISRConfig})
+	configs, err := admin.Configs(ctx, c, kmsg.ConfigResourceTypeTopic, names, []string{admin.MinISR})
 	out := map[string]int{}
 	for name, list := range configs {
-		out[name] = leastInSync(list)
+		out[name] = admin.LeastInSync(list)
 	}
 	return out, err
 }
@@ -147,11 +155,11 @@ func (k *console) drawPart(r *http.Request) template.HTML {
 	ctx, cancel := context.WithTimeout(r.Context(), partPatience)
 	defer cancel()
 	c, err := k.Kafka(ctx)
-	body := clusterBody{fleet: &fleet{Controller: untold}}
+	body := clusterBody{Fleet: &admin.Fleet{Controller: untold}}
 	if err == nil {
-		var f *fleet
+		var f *admin.Fleet
 		if f, err = lookAtFleet(ctx, c); err == nil {
-			body.fleet = f
+			body.Fleet = f
 		}
 	}
 	body.Trouble = say(err)

@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"sawlog/consumer/admin"
 )
 
 // groupsBody is the page of all groups.
@@ -111,7 +113,7 @@ func (k *console) group(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	body := groupBody{groupState: g.groupState, Assignor: g.assignor, Members: g.members, Reset: g.State == "Empty"}
-	body.Coordinator, err = coordinator(ctx, c, g.Name)
+	body.Coordinator, err = admin.Coordinator(ctx, c, g.Name)
 	g.trouble = errors.Join(g.trouble, err)
 	body.Pager = pages(r, len(g.positions), 2*perPage)
 	rows := g.positions[body.Pager.From:body.Pager.To]

@@ -4,17 +4,15 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
 	"sync"
 	"time"
 
-	"github.com/twmb/franz-go/pkg/kerr"
-	"github.com/twmb/franz-go/pkg/kmsg"
-
 	"sawlog/consumer"
+	"sawlog/consumer/admin"
 	"sawlog/jobs"
+	"sawlog/offsets"
 )
 
 // groupState is a group in one line.
@@ -48,6 +46,10 @@ type groupPosition struct {
 	Gone      bool // the topic or partition is no more
 }
 
+func (p groupPosition) place() offsets.TopicPartition {
+	return offsets.TopicPartition{Topic: p.Topic, Partition: p.Partition}
+}
+
 // groupDetail is all of a group.
 type groupDetail struct {
 	groupState
@@ -59,19 +61,12 @@ type groupDetail struct {
 
 // listGroups lists all groups by name.
 func listGroups(ctx context.Context, c consumer.Cluster) ([]groupState, error) {
-	resp, err := request[*kmsg.ListGroupsResponse](ctx, c, kmsg.NewPtrListGroupsRequest())
-	if err != nil {
-		return nil, err
+	told, err := admin.Groups(ctx, c)
+	list := make([]groupState, len(told))
+	for i, g := range told {
+		list[i] = groupState{Name: g.Name, State: g.State, Protocol: g.Protocol, Lag: untold}
 	}
-	if code := kerr.ErrorForCode(resp.ErrorCode); code != nil {
-		return nil, fmt.Errorf("groups: %w: %w", consumer.ErrUnavailable, code)
-	}
-	list := make([]groupState, 0, len(resp.Groups))
-	for _, g := range resp.Groups {
-		list = append(list, groupState{Name: g.Group, State: g.GroupState, Protocol: g.ProtocolType, Lag: untold})
-	}
-	slices.SortFunc(list, func(a, b groupState) int { return strings.Compare(a.Name, b.Name) })
-	return list, nil
+	return list, err
 }
 
 // fillGroups adds members and lag to some groups.
@@ -83,13 +78,13 @@ func fillGroups(ctx context.Context, c consumer.Cluster, groups []groupState) er
 	for i := range groups {
 		names[i] = groups[i].Name
 	}
-	described, err := describeGroups(ctx, c, names)
+	described, err := admin.DescribeGroups(ctx, c, names)
 	for i := range groups {
 		if d := described[groups[i].Name]; d != nil {
 			groups[i].Members, groups[i].State = len(d.Members), cmp.Or(d.State, groups[i].State)
 		}
 	}
-	committed, offsetsErr := committedOf(ctx, c, names)
+	committed, offsetsErr := admin.Committed(ctx, c, names)
 	ends, endsErr := endsFor(ctx, c, committed)
 	for i := range groups {
 		g := &groups[i]
@@ -100,7 +95,7 @@ func fillGroups(ctx context.Context, c consumer.Cluster, groups []groupState) er
 		g.Lag = 0
 		topics := map[string]bool{}
 		for at, offset := range of {
-			topics[at.topic] = true
+			topics[at.Topic] = true
 			switch end, known := ends[at]; {
 			case known && end >= 0 && g.Lag >= 0:
 				g.Lag += max(0, end-offset)
@@ -113,110 +108,34 @@ func fillGroups(ctx context.Context, c consumer.Cluster, groups []groupState) er
 	return errors.Join(err, offsetsErr, endsErr)
 }
 
-// describeGroups asks the coordinators about groups.
-func describeGroups(ctx context.Context, c consumer.Cluster, names []string) (map[string]*kmsg.DescribeGroupsResponseGroup, error) {
-	req := kmsg.NewPtrDescribeGroupsRequest()
-	req.Groups = names
-	resp, err := request[*kmsg.DescribeGroupsResponse](ctx, c, req)
-	if err != nil {
-		return nil, err
-	}
-	out := map[string]*kmsg.DescribeGroupsResponseGroup{}
-	for i := range resp.Groups {
-		g := &resp.Groups[i]
-		if code := kerr.ErrorForCode(g.ErrorCode); code != nil && !errors.Is(code, kerr.GroupIDNotFound) {
-			err = fmt.Errorf("group %s: %w", g.Group, code)
-			continue
-		}
-		out[g.Group] = g
-	}
-	return out, err
-}
-
-// committedOf are the offsets that groups have committed. A group that could not
-// be asked is absent.
-func committedOf(ctx context.Context, c consumer.Cluster, names []string) (map[string]map[spot]int64, error) {
-	req := kmsg.NewPtrOffsetFetchRequest()
-	for _, name := range names {
-		g := kmsg.NewOffsetFetchRequestGroup()
-		g.Group = name
-		req.Groups = append(req.Groups, g)
-	}
-	req.Group = names[0] // for brokers that know one group a request only
-	resp, err := request[*kmsg.OffsetFetchResponse](ctx, c, req)
-	if err != nil {
-		return nil, err
-	}
-	out := map[string]map[spot]int64{}
-	for _, g := range resp.Groups {
-		if code := kerr.ErrorForCode(g.ErrorCode); code != nil {
-			err = fmt.Errorf("offsets of group %s: %w", g.Group, code)
-			continue
-		}
-		of := map[spot]int64{}
-		for _, t := range g.Topics {
-			for _, p := range t.Partitions {
-				if p.Offset >= 0 {
-					of[spot{t.Topic, p.Partition}] = p.Offset
-				}
-			}
-		}
-		out[g.Group] = of
-	}
-	return out, err
-}
-
 // endsFor are the ends of the logs that groups have committed offsets of; untold
 // where a leader didn't tell, absent where there is no such partition.
-func endsFor(ctx context.Context, c consumer.Cluster, committed map[string]map[spot]int64) (map[spot]int64, error) {
-	wanted := map[spot]bool{}
+func endsFor(ctx context.Context, c consumer.Cluster, committed map[string]map[offsets.TopicPartition]int64) (map[offsets.TopicPartition]int64, error) {
+	wanted := map[offsets.TopicPartition]bool{}
 	for _, of := range committed {
 		for at := range of {
 			wanted[at] = true
 		}
 	}
-	ps, err := partitionsAt(ctx, c, wanted)
+	ps, err := admin.PartitionsAt(ctx, c, wanted)
 	if err != nil {
 		return nil, err
 	}
-	err = offsetsAt(ctx, c, ps, atEnd, func(p *partition, o int64) { p.End = o })
-	ends := map[spot]int64{}
+	err = ends(ctx, c, ps)
+	found := map[offsets.TopicPartition]int64{}
 	for _, p := range ps {
-		ends[spot{p.Topic, p.Index}] = p.End
+		found[p.Place()] = p.End
 	}
-	return ends, err
-}
-
-// partitionsAt finds partitions; those that are no more are left out.
-func partitionsAt(ctx context.Context, c consumer.Cluster, wanted map[spot]bool) ([]*partition, error) {
-	if len(wanted) == 0 {
-		return nil, nil
-	}
-	names := map[string]bool{}
-	req := kmsg.NewPtrMetadataRequest()
-	for at := range wanted {
-		if names[at.topic] {
-			continue
-		}
-		names[at.topic] = true
-		t := kmsg.NewMetadataRequestTopic()
-		t.Topic = &at.topic
-		req.Topics = append(req.Topics, t)
-	}
-	topics, err := topicsAnswered(ctx, c, req, false)
-	if err != nil {
-		return nil, err
-	}
-	return slices.DeleteFunc(partitionsOf(topics), func(p *partition) bool { return !wanted[spot{p.Topic, p.Index}] }), nil
+	return found, err
 }
 
 // describeGroup asks for all of one group.
 func describeGroup(ctx context.Context, c consumer.Cluster, name string) (*groupDetail, error) {
-	described, err := describeGroups(ctx, c, []string{name})
+	described, err := admin.DescribeGroups(ctx, c, []string{name})
 	if err != nil {
 		return nil, err
 	}
-	committed, err := committedOf(ctx, c, []string{name})
+	committed, err := admin.Committed(ctx, c, []string{name})
 	if err != nil {
 		return nil, err
 	}
@@ -225,56 +144,39 @@ func describeGroup(ctx context.Context, c consumer.Cluster, name string) (*group
 		return nil, &jobs.Refusal{Kind: jobs.ErrNotFound, Msg: "no group " + printable([]byte(name)), Hint: "a group is there while it has members or committed offsets"}
 	}
 	g := &groupDetail{groupState: groupState{Name: name, State: "Empty"}}
-	readers := map[spot]string{}
+	readers := map[offsets.TopicPartition]string{}
 	if d != nil {
-		g.State, g.Protocol, g.assignor, g.Members = d.State, d.ProtocolType, d.Protocol, len(d.Members)
-		for i := range d.Members {
-			g.members = append(g.members, memberOf(&d.Members[i], d.ProtocolType, readers))
+		g.State, g.Protocol, g.assignor, g.Members = d.State, d.Protocol, d.Assignor, len(d.Members)
+		for _, m := range d.Members {
+			g.members = append(g.members, groupMember{m.ID, m.Instance, m.Client, strings.TrimPrefix(m.Host, "/"), len(m.Given)})
+			for _, at := range m.Given {
+				readers[at] = m.ID
+			}
 		}
 	}
-	slices.SortFunc(g.members, func(a, b groupMember) int { return strings.Compare(a.ID, b.ID) })
 	g.place(ctx, c, of, readers)
 	return g, nil
 }
 
-// memberOf is a member; what it was given goes to readers.
-func memberOf(m *kmsg.DescribeGroupsResponseGroupMember, protocol string, readers map[spot]string) groupMember {
-	member := groupMember{ID: m.MemberID, Client: m.ClientID, Host: strings.TrimPrefix(m.ClientHost, "/")}
-	if m.InstanceID != nil {
-		member.Instance = *m.InstanceID
-	}
-	var given kmsg.ConsumerMemberAssignment
-	if protocol != "consumer" || given.ReadFrom(m.MemberAssignment) != nil {
-		return member
-	}
-	for _, t := range given.Topics {
-		for _, p := range t.Partitions {
-			readers[spot{t.Topic, p}] = m.MemberID
-			member.Partitions++
-		}
-	}
-	return member
-}
-
 // place lists the partitions that a group has committed or reads, with their lag.
-func (g *groupDetail) place(ctx context.Context, c consumer.Cluster, committed map[spot]int64, readers map[spot]string) {
-	wanted := map[spot]bool{}
+func (g *groupDetail) place(ctx context.Context, c consumer.Cluster, committed map[offsets.TopicPartition]int64, readers map[offsets.TopicPartition]string) {
+	wanted := map[offsets.TopicPartition]bool{}
 	for at := range committed {
 		wanted[at] = true
 	}
 	for at := range readers {
 		wanted[at] = true
 	}
-	ps, err := partitionsAt(ctx, c, wanted)
+	ps, err := admin.PartitionsAt(ctx, c, wanted)
 	if err == nil {
-		err = offsetsAt(ctx, c, ps, atEnd, func(p *partition, o int64) { p.End = o })
+		err = ends(ctx, c, ps)
 	}
 	g.trouble = err
-	found := byPlace(ps)
+	found := admin.ByPlace(ps)
 	topics := map[string]bool{}
 	for at := range wanted {
-		topics[at.topic] = true
-		p := groupPosition{Topic: at.topic, Partition: at.index, Committed: untold, End: untold, Lag: untold, Member: readers[at]}
+		topics[at.Topic] = true
+		p := groupPosition{Topic: at.Topic, Partition: at.Partition, Committed: untold, End: untold, Lag: untold, Member: readers[at]}
 		if offset, ok := committed[at]; ok {
 			p.Committed = offset
 		}
@@ -298,23 +200,23 @@ func (g *groupDetail) place(ctx context.Context, c consumer.Cluster, committed m
 // lagTimes says how long the next record of each position has waited, and when
 // the oldest of them was written; zero = none waits, or it is not known.
 func lagTimes(ctx context.Context, c consumer.Cluster, rows []groupPosition, now time.Time) (oldest time.Time) {
-	behind := map[spot]bool{}
+	behind := map[offsets.TopicPartition]bool{}
 	for _, p := range rows {
 		if p.Lag > 0 && len(behind) < timedPositions {
-			behind[spot{p.Topic, p.Partition}] = true
+			behind[p.place()] = true
 		}
 	}
-	ps, err := partitionsAt(ctx, c, behind)
+	ps, err := admin.PartitionsAt(ctx, c, behind)
 	if err != nil || measure(ctx, c, ps) != nil {
 		return oldest // the lag in records stands; nothing else is known
 	}
-	found := byPlace(ps)
-	leaders := leadersOf(ps)
+	found := admin.ByPlace(ps)
+	leaders := admin.Leaders(ps)
 	times := make([]time.Time, len(rows))
 	room := make(chan struct{}, partsAtATime)
 	var wg sync.WaitGroup
 	for i, row := range rows {
-		p := found[spot{row.Topic, row.Partition}]
+		p := found[row.place()]
 		if p == nil || p.Start < 0 || p.End < 0 {
 			continue
 		}
@@ -336,22 +238,4 @@ func lagTimes(ctx context.Context, c consumer.Cluster, rows []groupPosition, now
 		}
 	}
 	return oldest
-}
-
-// coordinator is the broker that coordinates a group.
-func coordinator(ctx context.Context, c consumer.Cluster, group string) (int32, error) {
-	req := kmsg.NewPtrFindCoordinatorRequest()
-	req.CoordinatorKey, req.CoordinatorKeys = group, []string{group}
-	resp, err := request[*kmsg.FindCoordinatorResponse](ctx, c, req)
-	if err != nil {
-		return untold, err
-	}
-	node, code := resp.NodeID, resp.ErrorCode
-	if len(resp.Coordinators) > 0 {
-		node, code = resp.Coordinators[0].NodeID, resp.Coordinators[0].ErrorCode
-	}
-	if err := kerr.ErrorForCode(code); err != nil {
-		return untold, fmt.Errorf("coordinator of %s: %w", group, err)
-	}
-	return node, nil
 }

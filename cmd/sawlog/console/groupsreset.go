@@ -11,9 +11,9 @@ import (
 	"strings"
 
 	"github.com/twmb/franz-go/pkg/kerr"
-	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"sawlog/consumer"
+	"sawlog/consumer/admin"
 	"sawlog/jobs"
 	"sawlog/offsets"
 )
@@ -106,16 +106,16 @@ func (b *resetBody) resolve(ctx context.Context, c consumer.Cluster, k *console,
 	if err != nil {
 		return &jobs.Refusal{Kind: jobs.ErrInvalid, Msg: "to " + strconv.Quote(b.To) + ": want earliest, latest, an offset, -N or @TIME", Hint: "such as @2026-11-29T14, @-2h or -1000"}
 	}
-	found, err := topicStates(ctx, c, b.Topic)
+	found, err := admin.Topics(ctx, c, b.Topic)
 	if err != nil {
 		return err
 	}
-	ps := partitionsOf(found)
+	ps := admin.PartitionsOf(found)
 	if err := measure(ctx, c, ps); err != nil {
 		return err
 	}
 	if bound.Kind == offsets.AtTime {
-		if err := offsetsAt(ctx, c, ps, max(0, bound.Time.UnixMilli()), func(p *partition, o int64) { p.Found = o }); err != nil {
+		if err := findAt(ctx, c, ps, bound.Time.UnixMilli()); err != nil {
 			return err
 		}
 	}
@@ -129,7 +129,7 @@ func (b *resetBody) resolve(ctx context.Context, c consumer.Cluster, k *console,
 		if p.Records() < 0 {
 			return fmt.Errorf("%w: %s/%d has no leader: where its log stands is not known", consumer.ErrUnavailable, p.Topic, p.Index)
 		}
-		move := offsetMove{Partition: p.Index, From: untold, To: boundAt(bound, p), Start: p.Start, End: p.End}
+		move := offsetMove{Partition: p.Index, From: untold, To: p.At(bound), Start: p.Start, End: p.End}
 		if at, had := committed[p.Index]; had {
 			move.From = at
 		}
@@ -158,25 +158,6 @@ func (b *resetBody) add(m offsetMove) {
 	} else {
 		b.Passed += by
 	}
-}
-
-// boundAt is the offset of a partition that a bound stands for. Found holds the
-// offset of a bound by time.
-func boundAt(b offsets.Bound, p *partition) int64 {
-	switch b.Kind {
-	case offsets.Earliest:
-		return p.Start
-	case offsets.Latest:
-		return p.End
-	case offsets.FromEnd:
-		return max(p.Start, p.End-b.N)
-	case offsets.AtTime:
-		if p.Found < 0 {
-			return p.End
-		}
-		return p.Found
-	}
-	return b.N
 }
 
 func (k *console) resetGroup(w http.ResponseWriter, r *http.Request) {
@@ -215,7 +196,7 @@ func (k *console) moveOffsets(ctx context.Context, c consumer.Cluster, r *http.R
 			at[p.Partition] = p.Committed
 		}
 	}
-	found, err := topicStates(ctx, c, topic)
+	found, err := admin.Topics(ctx, c, topic)
 	if err != nil {
 		return err
 	}
@@ -240,27 +221,17 @@ func (k *console) moveOffsets(ctx context.Context, c consumer.Cluster, r *http.R
 }
 
 // commit sets a group's offsets.
-func commit(ctx context.Context, c consumer.Cluster, group string, topic *topicState, moves []offsetMove) error {
-	req := kmsg.NewPtrOffsetCommitRequest()
-	req.Group, req.Generation = group, -1
-	t := kmsg.NewOffsetCommitRequestTopic()
-	t.Topic, t.TopicID = topic.Name, topic.ID
+func commit(ctx context.Context, c consumer.Cluster, group string, topic *admin.Topic, moves []offsetMove) error {
+	to := map[int32]int64{}
 	for _, m := range moves {
-		p := kmsg.NewOffsetCommitRequestTopicPartition()
-		p.Partition, p.Offset, p.LeaderEpoch = m.Partition, m.To, -1
-		t.Partitions = append(t.Partitions, p)
+		to[m.Partition] = m.To
 	}
-	req.Topics = append(req.Topics, t)
-	resp, err := request[*kmsg.OffsetCommitResponse](ctx, c, req)
+	err := admin.Commit(ctx, c, group, topic, to)
+	if _, refused := errors.AsType[*kerr.Error](err); refused {
+		return &jobs.Refusal{Kind: jobs.ErrConflict, Msg: err.Error(), Hint: "somebody may have joined: look at the group, its members must be stopped"}
+	}
 	if err != nil {
 		return fmt.Errorf("whether the offsets were moved is not known: look at the group: %w", err)
-	}
-	for _, t := range resp.Topics {
-		for _, p := range t.Partitions {
-			if code := kerr.ErrorForCode(p.ErrorCode); code != nil {
-				return &jobs.Refusal{Kind: jobs.ErrConflict, Msg: fmt.Sprintf("group %s, %s/%d: %v", group, topic.Name, p.Partition, code), Hint: "somebody may have joined: look at the group, its members must be stopped"}
-			}
-		}
 	}
 	return nil
 }

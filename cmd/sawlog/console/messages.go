@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"sawlog/consumer"
+	"sawlog/consumer/admin"
 	"sawlog/jobs"
 	"sawlog/offsets"
 )
@@ -79,7 +80,7 @@ func (k *console) messages(w http.ResponseWriter, r *http.Request) {
 		k.refuse(w, "topics", err)
 		return
 	}
-	found, err := topicStates(ctx, c, r.PathValue("topic"))
+	found, err := admin.Topics(ctx, c, r.PathValue("topic"))
 	if err != nil {
 		k.refuse(w, "topics", err)
 		return
@@ -235,7 +236,7 @@ func (b *messagesBody) page(read *messageRead) {
 // messageRead reads the records of one page.
 type messageRead struct {
 	c          consumer.Cluster
-	topic      *topicState
+	topic      *admin.Topic
 	ask        messageAsk
 	now        time.Time
 	records    []message
@@ -249,9 +250,9 @@ const partitionsRead = 32
 
 // carryOut reads the page's records; what can't be read becomes a note.
 func (m *messageRead) carryOut(ctx context.Context) error {
-	ps := partitionsOf([]topicState{*m.topic})
+	ps := admin.PartitionsOf([]admin.Topic{*m.topic})
 	if m.ask.Partition != "" {
-		i := slices.IndexFunc(ps, func(p *partition) bool { return strconv.Itoa(int(p.Index)) == m.ask.Partition })
+		i := slices.IndexFunc(ps, func(p *admin.Partition) bool { return strconv.Itoa(int(p.Index)) == m.ask.Partition })
 		if i < 0 {
 			return unknownTopic("topic "+m.topic.Name+" has no partition "+m.ask.Partition, "it has "+strconv.Itoa(len(ps)))
 		}
@@ -260,7 +261,7 @@ func (m *messageRead) carryOut(ctx context.Context) error {
 	m.note(measure(ctx, m.c, ps))
 	m.leaderless(ps)
 	asked := ps
-	ps = slices.DeleteFunc(slices.Clone(ps), func(p *partition) bool { return p.Records() < 0 })
+	ps = slices.DeleteFunc(slices.Clone(ps), func(p *admin.Partition) bool { return p.Records() < 0 })
 	for _, p := range ps {
 		m.everything += p.Records()
 	}
@@ -268,7 +269,7 @@ func (m *messageRead) carryOut(ctx context.Context) error {
 		m.everything = untold
 		return nil
 	}
-	ps = slices.DeleteFunc(ps, func(p *partition) bool { return p.Records() == 0 && m.ask.Partition == "" })
+	ps = slices.DeleteFunc(ps, func(p *admin.Partition) bool { return p.Records() == 0 && m.ask.Partition == "" })
 	if len(ps) > partitionsRead {
 		m.notes = append(m.notes, "records of the first "+strconv.Itoa(partitionsRead)+" of "+count(len(ps))+" partitions: choose one to see another")
 		ps = ps[:partitionsRead]
@@ -293,7 +294,7 @@ func (m *messageRead) carryOut(ctx context.Context) error {
 }
 
 // leaderless tells of partitions that nothing can be read of.
-func (m *messageRead) leaderless(ps []*partition) {
+func (m *messageRead) leaderless(ps []*admin.Partition) {
 	var without []int32
 	for _, p := range ps {
 		if p.Leader < 0 {
@@ -319,7 +320,7 @@ func (m *messageRead) note(err error) {
 }
 
 // starts says for each partition where reading begins, forward, or ends.
-func (m *messageRead) starts(ctx context.Context, ps []*partition) (backward bool, at []int64, err error) {
+func (m *messageRead) starts(ctx context.Context, ps []*admin.Partition) (backward bool, at []int64, err error) {
 	at = make([]int64, len(ps))
 	bound := offsets.Bound{Kind: offsets.Latest}
 	if m.ask.From != "" {
@@ -327,14 +328,14 @@ func (m *messageRead) starts(ctx context.Context, ps []*partition) (backward boo
 	}
 	backward = bound.Kind == offsets.Latest
 	if bound.Kind == offsets.AtTime {
-		err = offsetsAt(ctx, m.c, ps, max(0, bound.Time.UnixMilli()), func(p *partition, o int64) { p.Found = o })
-		young := slices.ContainsFunc(ps, func(p *partition) bool { return p.Found >= 0 })
+		err = findAt(ctx, m.c, ps, bound.Time.UnixMilli())
+		young := slices.ContainsFunc(ps, func(p *admin.Partition) bool { return p.Found >= 0 })
 		if !young && err == nil {
 			m.notes = append(m.notes, "no record is as young as "+bound.Time.UTC().Format(time.RFC3339))
 		}
 	}
 	for i, p := range ps {
-		at[i] = min(boundAt(bound, p), p.End)
+		at[i] = min(p.At(bound), p.End)
 		if backward && m.ask.Before >= 0 {
 			at[i] = min(m.ask.Before, p.End)
 		}

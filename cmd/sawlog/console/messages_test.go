@@ -17,6 +17,7 @@ import (
 
 	"sawlog/broker/record"
 	"sawlog/consumer"
+	"sawlog/consumer/admin"
 	"sawlog/formats/registry/registrytest"
 )
 
@@ -203,7 +204,7 @@ func TestLargeHeaders(t *testing.T) {
 	if got := weight(&rec); got != 200*200<<10 {
 		t.Errorf("%d bytes count", got)
 	}
-	m := (&partRead{p: &partition{}}).take(&rec)
+	m := (&partRead{p: &admin.Partition{}}).take(&rec)
 	kept := 0
 	for _, h := range m.headers {
 		if cap(h.key.head) > 2*nameBytes || cap(h.value.head) > 2*headerBytes {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"sawlog/consumer"
+	"sawlog/consumer/admin"
 	"sawlog/offsets"
 )
 
@@ -75,9 +76,9 @@ type read struct {
 }
 
 // readAll reads several partitions, each from its start on or up to it.
-func (m *messageRead) readAll(ctx context.Context, ps []*partition, starts []int64, backward bool) []read {
+func (m *messageRead) readAll(ctx context.Context, ps []*admin.Partition, starts []int64, backward bool) []read {
 	out := make([]read, len(ps))
-	leaders := leadersOf(ps)
+	leaders := admin.Leaders(ps)
 	room := make(chan struct{}, partsAtATime)
 	var wg sync.WaitGroup
 	for i, p := range ps {
@@ -99,7 +100,7 @@ func (m *messageRead) readAll(ctx context.Context, ps []*partition, starts []int
 // partRead reads records of one partition.
 type partRead struct {
 	c       consumer.Cluster
-	p       *partition
+	p       *admin.Partition
 	most    int // records
 	leaders *consumer.Leaders
 }

@@ -10,8 +10,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/twmb/franz-go/pkg/kmsg"
-
 	"sawlog/cmd/sawlog/config"
 	"sawlog/consumer"
 	"sawlog/jobs"
@@ -74,20 +72,6 @@ func (k *console) kafka(ctx context.Context) (c consumer.Cluster, within context
 	}
 	c, err = k.Kafka(within)
 	return c, within, done, err
-}
-
-// request sends one request and checks the kind of its answer.
-func request[T kmsg.Response](ctx context.Context, c consumer.Requestor, req kmsg.Request) (T, error) {
-	var none T
-	got, err := c.Request(ctx, req)
-	if err != nil {
-		return none, err
-	}
-	answer, ok := got.(T)
-	if !ok {
-		return none, errors.New(kmsg.NameForKey(req.Key()) + ": an answer of another kind")
-	}
-	return answer, nil
 }
 
 // draw shows a page in the zone that the request names.

@@ -11,6 +11,7 @@ import (
 
 	"sawlog/broker/record"
 	"sawlog/consumer"
+	"sawlog/consumer/admin"
 	"sawlog/offsets"
 )
 
@@ -146,7 +147,7 @@ func (b *brokers) offsets(r *kmsg.ListOffsetsRequest) *kmsg.ListOffsetsResponse 
 		for _, p := range t.Partitions {
 			part := kmsg.NewListOffsetsResponseTopicPartition()
 			part.Partition, part.Offset = p.Partition, b.end()
-			if p.Timestamp == atStart {
+			if p.Timestamp == consumer.Earliest {
 				part.Offset = 0
 			}
 			out.Partitions = append(out.Partitions, part)
@@ -178,7 +179,7 @@ func (b *brokers) configs(r *kmsg.DescribeConfigsRequest) *kmsg.DescribeConfigsR
 	for _, asked := range r.Resources {
 		out := kmsg.NewDescribeConfigsResponseResource()
 		out.ResourceName = asked.ResourceName
-		for name, value := range map[string]string{"cleanup.policy": "delete", "retention.ms": "604800000", minISRConfig: "2"} {
+		for name, value := range map[string]string{"cleanup.policy": "delete", "retention.ms": "604800000", admin.MinISR: "2"} {
 			c := kmsg.NewDescribeConfigsResponseResourceConfig()
 			c.Name, c.Value, c.Source = name, &value, kmsg.ConfigSourceDefaultConfig
 			out.Configs = append(out.Configs, c)

@@ -12,6 +12,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"sawlog/consumer"
+	"sawlog/consumer/admin"
 	"sawlog/jobs"
 	"sawlog/offsets"
 )
@@ -35,7 +36,7 @@ type topicsBody struct {
 
 // topicRow is one topic of the list.
 type topicRow struct {
-	topicState
+	admin.Topic
 	Cleanup   string // delete | compact
 	Retention string
 	Rate      string // records a second, as far as known
@@ -52,7 +53,7 @@ func (k *console) topics(w http.ResponseWriter, r *http.Request) {
 		k.refuse(w, "topics", err)
 		return
 	}
-	all, err := topicStates(ctx, c)
+	all, err := admin.Topics(ctx, c)
 	if err != nil {
 		k.refuse(w, "topics", err)
 		return
@@ -66,7 +67,7 @@ func (k *console) topics(w http.ResponseWriter, r *http.Request) {
 	shown := body.pick(all)
 	body.Pager = pages(r, len(shown), perPage)
 	shown = shown[body.Pager.From:body.Pager.To]
-	ps := partitionsOf(shown)
+	ps := admin.PartitionsOf(shown)
 	configs, err := k.look(ctx, c, shown, ps)
 	body.Trouble = say(err)
 	for i := range shown {
@@ -76,8 +77,8 @@ func (k *console) topics(w http.ResponseWriter, r *http.Request) {
 }
 
 // pick counts all topics and picks those that the query asks for.
-func (b *topicsBody) pick(all []topicState) []topicState {
-	var picked []topicState
+func (b *topicsBody) pick(all []admin.Topic) []admin.Topic {
+	var picked []admin.Topic
 	for i := range all {
 		t := &all[i]
 		offline, lacking := t.Offline(), t.Lacking()
@@ -97,7 +98,7 @@ func (b *topicsBody) pick(all []topicState) []topicState {
 
 // look asks for what the topics of one page are like: where their logs stand, how
 // large they are, and the configs of the list.
-func (k *console) look(ctx context.Context, c consumer.Cluster, shown []topicState, ps []*partition) (configs map[string][]configured, err error) {
+func (k *console) look(ctx context.Context, c consumer.Cluster, shown []admin.Topic, ps []*admin.Partition) (configs map[string][]configured, err error) {
 	if len(shown) == 0 {
 		return nil, nil
 	}
@@ -105,7 +106,7 @@ func (k *console) look(ctx context.Context, c consumer.Cluster, shown []topicSta
 	for i := range shown {
 		names[i] = shown[i].Name
 	}
-	return configs, together(
+	return configs, admin.Together(
 		func() error { return measure(ctx, c, ps) },
 		func() error { return sizes(ctx, c, ps) },
 		func() (err error) {
@@ -115,8 +116,8 @@ func (k *console) look(ctx context.Context, c consumer.Cluster, shown []topicSta
 	)
 }
 
-func (k *console) topicRow(t *topicState, configs []configured) topicRow {
-	row := topicRow{topicState: *t, Rate: k.rates.note(t.Name, t.Records() >= 0, endsOf(t), k.Now())}
+func (k *console) topicRow(t *admin.Topic, configs []configured) topicRow {
+	row := topicRow{Topic: *t, Rate: k.rates.note(t.Name, t.Records() >= 0, endsOf(t), k.Now())}
 	value := map[string]string{}
 	for _, c := range configs {
 		value[c.Name] = c.Value
@@ -133,7 +134,7 @@ func (k *console) topicRow(t *topicState, configs []configured) topicRow {
 }
 
 // endsOf adds up where the logs of a topic end.
-func endsOf(t *topicState) int64 { return t.sum(func(p *partition) int64 { return p.End }) }
+func endsOf(t *admin.Topic) int64 { return t.Sum(func(p *admin.Partition) int64 { return p.End }) }
 
 // retention says how long and how much of a topic is kept.
 func retention(ms, bytes string) string {
@@ -167,7 +168,7 @@ func span(d time.Duration) string {
 type topicBody struct {
 	topicRow
 	IDText  string
-	Rows    []partition
+	Rows    []admin.Partition
 	Pager   pager
 	Only    string
 	Choices []choice
@@ -191,18 +192,18 @@ func (k *console) topic(w http.ResponseWriter, r *http.Request) {
 		k.refuse(w, "topics", err)
 		return
 	}
-	found, err := topicStates(ctx, c, r.PathValue("topic"))
+	found, err := admin.Topics(ctx, c, r.PathValue("topic"))
 	if err != nil {
 		k.refuse(w, "topics", err)
 		return
 	}
 	t, query := &found[0], r.URL.Query()
-	ps := partitionsOf(found)
+	ps := admin.PartitionsOf(found)
 	var configs map[string][]configured
-	err = together(
+	err = admin.Together(
 		func() error { return measure(ctx, c, ps) },
 		func() error { return sizes(ctx, c, ps) },
-		func() error { return moves(ctx, c, ps) },
+		func() error { return admin.Moves(ctx, c, ps) },
 		func() (err error) {
 			configs, err = configsOf(ctx, c, kmsg.ConfigResourceTypeTopic, []string{t.Name}, nil)
 			return err
@@ -210,7 +211,7 @@ func (k *console) topic(w http.ResponseWriter, r *http.Request) {
 	)
 	body := topicBody{Only: query.Get("only"), Every: query.Get("configs") == "all", Trouble: say(err), Loads: k.loadsOf(t.Name)}
 	body.topicRow = k.topicRow(t, configs[t.Name])
-	body.topicState = *t
+	body.Topic = *t
 	body.IDText = topicID(t.ID)
 	body.fill(configs[t.Name])
 	body.AllOf = "?" + keep(query, "configs", map[bool]string{false: "all", true: ""}[body.Every]) + "#configs"
@@ -232,13 +233,13 @@ func (k *console) topic(w http.ResponseWriter, r *http.Request) {
 
 // fill takes in the configs and what they mean for the partitions.
 func (b *topicBody) fill(configs []configured) {
-	b.MinISR = leastInSync(configs)
+	b.MinISR = leastOf(configs)
 	for _, c := range configs {
 		if b.Every || c.Changed {
 			b.Configs = append(b.Configs, c)
 		}
 	}
-	b.Below = b.count(func(p *partition) bool { return len(p.ISR) < min(b.MinISR, len(p.Replicas)-len(p.Adding)) })
+	b.Below = b.Count(func(p *admin.Partition) bool { return p.UnderMinISR(b.MinISR) })
 }
 
 // loadsOf lists the data sets made of a topic of this cluster.
@@ -266,25 +267,6 @@ func topicID(id [16]byte) string {
 		return ""
 	}
 	return offsets.TopicID(id).String()
-}
-
-// moves fills in the moves under way.
-func moves(ctx context.Context, c consumer.Cluster, ps []*partition) error {
-	req := kmsg.NewPtrListPartitionReassignmentsRequest()
-	req.TimeoutMillis = int32(patience.Milliseconds())
-	resp, err := request[*kmsg.ListPartitionReassignmentsResponse](ctx, c, req)
-	if err != nil {
-		return err
-	}
-	places := byPlace(ps)
-	for _, t := range resp.Topics {
-		for _, told := range t.Partitions {
-			if p := places[spot{t.Topic, told.Partition}]; p != nil {
-				p.Adding, p.Removing = told.AddingReplicas, told.RemovingReplicas
-			}
-		}
-	}
-	return nil
 }
 
 // unknownTopic is the error for a partition or topic that is not there.
