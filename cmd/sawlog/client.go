@@ -15,6 +15,7 @@ import (
 
 	"sawlog/cmd/sawlog/output"
 	"sawlog/consumer"
+	"sawlog/consumer/admin"
 )
 
 // kafka is a client of the brokers a verb talks to. It remembers why the last
@@ -73,7 +74,7 @@ func (k *kafka) explain(err error) error {
 	}
 	var code *kerr.Error
 	if errors.As(err, &code) {
-		return kafkaError("", code)
+		return &admin.Error{Code: code}
 	}
 	k.mu.Lock()
 	dialFail := k.dialFail
@@ -90,123 +91,30 @@ func (k *kafka) explain(err error) error {
 	}
 }
 
-// kafkaError gives a Kafka error code its exit code and a way out.
-func kafkaError(what string, err *kerr.Error) error {
-	e := &output.Error{Code: output.Failed, Msg: strings.TrimSpace(what), Err: fmt.Errorf("%s (%s)", strings.TrimSuffix(err.Description, "."), err.Message)}
-	switch err {
-	case kerr.UnknownTopicOrPartition, kerr.UnknownTopicID:
-		e.Code, e.Err, e.Hint = output.NotFound, fmt.Errorf("no such topic or partition (%s)", err.Message), "sawlog topic list"
-	case kerr.GroupIDNotFound:
-		e.Code, e.Hint = output.NotFound, "sawlog group list"
-	case kerr.TopicAlreadyExists:
-		e.Code, e.Err, e.Hint = output.Conflict, fmt.Errorf("it is there already (%s)", err.Message), "sawlog topic alter changes it, sawlog topic describe shows it"
-	case kerr.NonEmptyGroup, kerr.GroupSubscribedToTopic:
-		e.Code, e.Hint = output.Conflict, "stop the group's members first: sawlog group describe names them"
-	case kerr.InvalidUpdateVersion:
-		e.Code, e.Hint = output.Conflict, "sawlog cluster brokers names the brokers; all must run the release that knows the level"
-	case kerr.InvalidTopicException, kerr.InvalidPartitions, kerr.InvalidReplicationFactor, kerr.InvalidConfig,
-		kerr.InvalidRequest, kerr.InvalidReplicaAssignment, kerr.PolicyViolation, kerr.InvalidGroupID:
-		e.Code, e.Hint = output.Usage, "sawlog topic describe --all shows a topic's settings, sawlog cluster brokers where copies may be"
-	case kerr.TopicAuthorizationFailed, kerr.GroupAuthorizationFailed, kerr.ClusterAuthorizationFailed, kerr.SaslAuthenticationFailed:
-		e.Code, e.Hint = output.Auth, "the brokers ask for a user who may do this"
-	case kerr.OffsetOutOfRange:
-		e.Code, e.Hint = output.Mismatch, "sawlog topic offsets shows where the log starts and ends"
-	default:
-		if err.Retriable {
-			e.Code, e.Hint = output.Unavailable, "try again; sawlog cluster status tells who answers"
-		}
-	}
-	return e
-}
-
-// kafkaCode is nil for code 0; what names the thing the code is about, message
-// is what the broker said besides.
-func kafkaCode(what string, code int16, message *string) error {
-	err := kerr.ErrorForCode(code)
-	if err == nil {
-		return nil
-	}
-	var known *kerr.Error
-	if !errors.As(err, &known) {
-		return fmt.Errorf("%s: %w", what, err)
-	}
-	if message != nil && *message != "" {
-		wrapped := kafkaError(what, known)
-		var e *output.Error
-		if errors.As(wrapped, &e) {
-			e.Err = fmt.Errorf("%s (%s)", *message, known.Message)
-		}
-		return wrapped
-	}
-	return kafkaError(what, known)
-}
-
-// ask sends one request, with the app's timeout.
-func ask[R kmsg.Response](ctx context.Context, k *kafka, req kmsg.Request) (R, error) {
+// Request sends to whichever brokers can answer, within the app's timeout, and
+// merges their answers.
+func (k *kafka) Request(ctx context.Context, req kmsg.Request) (kmsg.Response, error) {
 	ctx, cancel := context.WithTimeout(ctx, k.timeout)
 	defer cancel()
-	var zero R
-	resp, err := k.Request(ctx, req)
-	if err != nil {
-		return zero, k.explain(err)
-	}
-	return resp.(R), nil
+	resp, err := k.Client.Request(ctx, req)
+	return resp, k.explain(err)
 }
 
-// metadata describes topics: all of them when none is named.
-func (k *kafka) metadata(ctx context.Context, topics ...string) (*kmsg.MetadataResponse, error) {
-	req := kmsg.NewPtrMetadataRequest()
-	req.AllowAutoTopicCreation = false
-	req.Topics = nil
-	for _, name := range topics {
-		t := kmsg.NewMetadataRequestTopic()
-		t.Topic = new(name)
-		req.Topics = append(req.Topics, t)
-	}
-	resp, err := ask[*kmsg.MetadataResponse](ctx, k, req)
-	if err != nil {
-		return nil, err
-	}
-	if len(topics) > 0 {
-		for _, t := range resp.Topics {
-			if err := kafkaCode("topic "+deref(t.Topic), t.ErrorCode, nil); err != nil {
-				return nil, err
-			}
-		}
-	}
-	return resp, nil
+// Broker is one broker by its id.
+func (k *kafka) Broker(id int32) consumer.Requestor { return oneBroker{k, id} }
+
+// Timeout is how long a request may take.
+func (k *kafka) Timeout() time.Duration { return k.timeout }
+
+type oneBroker struct {
+	k  *kafka
+	id int32
 }
 
-// offsetsAt asks for an offset of each partition of a topic: -1 the end, -2 the
-// start, else the first with a timestamp at or after the given milliseconds.
-func (k *kafka) offsetsAt(ctx context.Context, topic string, partitions []int32, at int64) (map[int32]int64, error) {
-	req := kmsg.NewPtrListOffsetsRequest()
-	req.ReplicaID = -1
-	t := kmsg.NewListOffsetsRequestTopic()
-	t.Topic = topic
-	for _, p := range partitions {
-		part := kmsg.NewListOffsetsRequestTopicPartition()
-		part.Partition, part.Timestamp, part.CurrentLeaderEpoch = p, at, -1
-		t.Partitions = append(t.Partitions, part)
-	}
-	req.Topics = append(req.Topics, t)
-	found := map[int32]int64{}
-	ctx, cancel := context.WithTimeout(ctx, k.timeout)
+func (b oneBroker) Request(ctx context.Context, req kmsg.Request) (kmsg.Response, error) {
+	ctx, cancel := context.WithTimeout(ctx, b.k.timeout)
 	defer cancel()
-	for _, shard := range k.RequestSharded(ctx, req) {
-		if shard.Err != nil {
-			return nil, k.explain(shard.Err)
-		}
-		for _, t := range shard.Resp.(*kmsg.ListOffsetsResponse).Topics {
-			for _, p := range t.Partitions {
-				if err := kafkaCode(fmt.Sprintf("offsets of %s/%d", t.Topic, p.Partition), p.ErrorCode, nil); err != nil {
-					return nil, err
-				}
-				found[p.Partition] = p.Offset
-			}
-		}
-	}
-	return found, nil
+	return b.k.Client.Broker(int(b.id)).Request(ctx, req)
 }
 
 func deref(s *string) string {

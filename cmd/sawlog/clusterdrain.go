@@ -8,9 +8,10 @@ import (
 	"strconv"
 
 	"github.com/spf13/cobra"
-	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"sawlog/cmd/sawlog/output"
+	"sawlog/consumer/admin"
+	"sawlog/offsets"
 )
 
 func (a *app) clusterDrain() *cobra.Command {
@@ -69,17 +70,17 @@ func (a *app) drainNow(ctx context.Context, k *kafka, id int32, moves []move, le
 		return err
 	}
 	if leaders {
-		named := make([]fleetPartition, 0, len(moves))
-		for _, m := range moves {
-			named = append(named, fleetPartition{Topic: m.Topic, Partition: m.Partition})
+		named := make([]offsets.TopicPartition, len(moves))
+		for i := range moves {
+			named[i] = moves[i].place()
 		}
-		refused, err := k.elect(ctx, preferredElection, named)
+		refused, err := admin.Elect(ctx, k, admin.Preferred, named)
 		if err != nil {
 			return err
 		}
-		for i := range moves {
-			if refused[named[i].name()] != nil {
-				return output.Errorf(output.Partial, "%s: %s", named[i].name(), refused[named[i].name()])
+		for _, at := range named {
+			if refused[at] != nil {
+				return output.Errorf(output.Partial, "%s: %s", at, refused[at])
 			}
 		}
 		a.print.Note("broker %d leads nothing: sawlog cluster brokers", id)
@@ -89,7 +90,7 @@ func (a *app) drainNow(ctx context.Context, k *kafka, id int32, moves []move, le
 	if err != nil {
 		return err
 	}
-	if b := f.broker(id); b != nil && b.Holds > 0 {
+	if b := f.Broker(id); b != nil && b.Holds > 0 {
 		return output.Errorf(output.Partial, "broker %d holds %d partitions still: topics were made or moved meanwhile", id, b.Holds).
 			WithHint("sawlog cluster drain %d", id)
 	}
@@ -111,12 +112,12 @@ func brokerID(text string) (int32, error) {
 func (f *fleet) empty(id int32, shrink bool) ([]move, error) {
 	moves := []move{}
 	holds := map[int32]int{}
-	for _, b := range f.brokers {
+	for _, b := range f.Brokers {
 		holds[b.ID] = b.Holds
 	}
 	for i := range f.partitions {
-		p := &f.partitions[i]
-		from := p.target()
+		p := f.partitions[i]
+		from := p.Target()
 		at := slices.Index(from, id)
 		if at < 0 {
 			continue
@@ -130,13 +131,13 @@ func (f *fleet) empty(id int32, shrink bool) ([]move, error) {
 		case shrink && len(to) > 1:
 			to = slices.Delete(to, at, at+1)
 		case len(to) == 1:
-			return nil, output.Errorf(output.Conflict, "%s is on broker %d alone and no other broker is in service", p.name(), id).
+			return nil, output.Errorf(output.Conflict, "%s is on broker %d alone and no other broker is in service", p.Place(), id).
 				WithHint("start another broker: sawlog serve --join")
 		default:
-			return nil, output.Errorf(output.Conflict, "%s: every other broker in service holds a copy already", p.name()).
+			return nil, output.Errorf(output.Conflict, "%s: every other broker in service holds a copy already", p.Place()).
 				WithHint("start another broker, or --shrink to have one copy less")
 		}
-		moves = append(moves, move{p.Topic, p.Partition, from, to, "planned"})
+		moves = append(moves, move{p.Topic, p.Index, from, to, "planned"})
 	}
 	return moves, nil
 }
@@ -144,13 +145,13 @@ func (f *fleet) empty(id int32, shrink bool) ([]move, error) {
 // heir is the broker that takes over a copy.
 func (f *fleet) heir(replicas []int32, gone int32, holds map[int32]int) (int32, bool) {
 	racks := map[string]bool{}
-	for _, id := range without(replicas, gone) {
-		if b := f.broker(id); b != nil && b.Rack != "" {
+	for _, id := range admin.Without(replicas, gone) {
+		if b := f.Broker(id); b != nil && b.Rack != "" {
 			racks[b.Rack] = true
 		}
 	}
-	var can []fleetBroker
-	for _, b := range f.brokers {
+	var can []admin.Broker
+	for _, b := range f.Brokers {
 		if !b.Fenced && b.ID != gone && !slices.Contains(replicas, b.ID) {
 			can = append(can, b)
 		}
@@ -158,13 +159,13 @@ func (f *fleet) heir(replicas []int32, gone int32, holds map[int32]int) (int32, 
 	if len(can) == 0 {
 		return 0, false
 	}
-	crowd := func(b fleetBroker) int {
+	crowd := func(b admin.Broker) int {
 		if racks[b.Rack] {
 			return 1
 		}
 		return 0
 	}
-	best := slices.MinFunc(can, func(a, b fleetBroker) int {
+	best := slices.MinFunc(can, func(a, b admin.Broker) int {
 		return cmp.Or(cmp.Compare(crowd(a), crowd(b)), cmp.Compare(holds[a.ID], holds[b.ID]), cmp.Compare(a.ID, b.ID))
 	})
 	return best.ID, true
@@ -175,27 +176,27 @@ func (f *fleet) heir(replicas []int32, gone int32, holds map[int32]int) (int32, 
 func (f *fleet) passOn(id int32) ([]move, error) {
 	moves := []move{}
 	leads := map[int32]int{}
-	for _, b := range f.brokers {
+	for _, b := range f.Brokers {
 		leads[b.ID] = b.Leads
 	}
 	for i := range f.partitions {
-		p := &f.partitions[i]
+		p := f.partitions[i]
 		if p.Leader != id {
 			continue
 		}
-		if p.moving() {
-			return nil, output.Errorf(output.Conflict, "%s is being moved", p.name()).WithHint("wait for it: sawlog cluster status")
+		if p.Moving() {
+			return nil, output.Errorf(output.Conflict, "%s is being moved", p.Place()).WithHint("wait for it: sawlog cluster status")
 		}
 		can := slices.DeleteFunc(slices.Clone(p.Replicas), func(r int32) bool {
 			return r == id || !f.up(r) || !slices.Contains(p.ISR, r)
 		})
 		if len(can) == 0 {
-			return nil, output.Errorf(output.Conflict, "%s: no other broker in service holds a complete copy", p.name()).WithHint("sawlog cluster status")
+			return nil, output.Errorf(output.Conflict, "%s: no other broker in service holds a complete copy", p.Place()).WithHint("sawlog cluster status")
 		}
 		heir := slices.MinFunc(can, func(a, b int32) int { return cmp.Compare(leads[a], leads[b]) })
 		leads[heir]++
-		to := append([]int32{heir}, without(p.Replicas, heir, id)...)
-		moves = append(moves, move{p.Topic, p.Partition, p.Replicas, append(to, id), "planned"})
+		to := append([]int32{heir}, admin.Without(p.Replicas, heir, id)...)
+		moves = append(moves, move{p.Topic, p.Index, p.Replicas, append(to, id), "planned"})
 	}
 	return moves, nil
 }
@@ -220,7 +221,7 @@ see cluster drain.`,
 			if err := f.mustKnow(id); err != nil {
 				return err
 			}
-			b := f.broker(id)
+			b := f.Broker(id)
 			if !b.Fenced {
 				return output.Errorf(output.Conflict, "broker %d is in service", id).WithHint("stop its process first")
 			}
@@ -244,15 +245,8 @@ see cluster drain.`,
 }
 
 func (a *app) forget(ctx context.Context, k *kafka, id int32) error {
-	what := fmt.Sprintf("broker %d", id)
-	if err := a.confirm("forget " + what); err != nil {
+	if err := a.confirm(fmt.Sprintf("forget broker %d", id)); err != nil {
 		return err
 	}
-	req := kmsg.NewPtrUnregisterBrokerRequest()
-	req.BrokerID = id
-	resp, err := ask[*kmsg.UnregisterBrokerResponse](ctx, k, req)
-	if err != nil {
-		return err
-	}
-	return kafkaCode(what, resp.ErrorCode, resp.ErrorMessage)
+	return admin.Forget(ctx, k, id)
 }

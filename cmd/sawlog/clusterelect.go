@@ -5,16 +5,10 @@ import (
 	"fmt"
 
 	"github.com/spf13/cobra"
-	"github.com/twmb/franz-go/pkg/kerr"
-	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"sawlog/cmd/sawlog/output"
-)
-
-// Kinds of election, as Kafka numbers them.
-const (
-	preferredElection = 0
-	uncleanElection   = 1
+	"sawlog/consumer/admin"
+	"sawlog/offsets"
 )
 
 type electedPartition struct {
@@ -51,14 +45,14 @@ complete copies are lost: those records are gone then.`,
 			if err != nil {
 				return err
 			}
-			kind := int8(preferredElection)
+			kind := admin.Preferred
 			if unclean {
-				kind = uncleanElection
+				kind = admin.Unclean
 			}
-			var named []fleetPartition
+			var named []*admin.Partition
 			for _, p := range chosen {
-				if unclean && p.Leader < 0 || !unclean && p.Leader != p.target()[0] {
-					named = append(named, *p)
+				if unclean && p.Offline() || !unclean && p.Leader != p.Target()[0] {
+					named = append(named, p)
 				}
 			}
 			if unclean && !dryRun && len(named) > 0 {
@@ -76,29 +70,32 @@ complete copies are lost: those records are gone then.`,
 }
 
 // electNow holds the elections and prints what came of them.
-func (a *app) electNow(ctx context.Context, k *kafka, kind int8, named []fleetPartition, dryRun bool) error {
-	refused, now := map[string]error{}, map[string]int32{}
+func (a *app) electNow(ctx context.Context, k *kafka, kind admin.Election, named []*admin.Partition, dryRun bool) error {
+	refused, now := map[offsets.TopicPartition]error{}, map[offsets.TopicPartition]int32{}
 	if !dryRun && len(named) > 0 {
+		places := make([]offsets.TopicPartition, len(named))
+		for i, p := range named {
+			places[i] = p.Place()
+		}
 		var err error
-		if refused, err = k.elect(ctx, kind, named); err != nil {
+		if refused, err = admin.Elect(ctx, k, kind, places); err != nil {
 			return err
 		}
 		f, err := k.fleet(ctx)
 		if err != nil {
 			return err
 		}
-		for i := range f.partitions {
-			now[f.partitions[i].name()] = f.partitions[i].Leader
+		for _, p := range f.partitions {
+			now[p.Place()] = p.Leader
 		}
 	}
 	list := []electedPartition{}
-	for i := range named {
-		p := &named[i]
-		e := electedPartition{Topic: p.Topic, Partition: p.Partition, From: p.Leader, Leader: p.Leader}
-		if leader, ok := now[p.name()]; ok {
+	for _, p := range named {
+		e := electedPartition{Topic: p.Topic, Partition: p.Index, From: p.Leader, Leader: p.Leader}
+		if leader, ok := now[p.Place()]; ok {
 			e.Leader = leader
 		}
-		if err := refused[p.name()]; err != nil {
+		if err := refused[p.Place()]; err != nil {
 			e.Error = err.Error()
 		}
 		list = append(list, e)
@@ -114,40 +111,4 @@ func (a *app) electNow(ctx context.Context, k *kafka, kind int8, named []fleetPa
 		err = output.Errorf(output.Partial, "%d of %d partitions got no such leader", len(refused), len(named)).WithHint("sawlog cluster status")
 	}
 	return err
-}
-
-// elect asks for elections, and returns those that were refused.
-func (k *kafka) elect(ctx context.Context, kind int8, named []fleetPartition) (map[string]error, error) {
-	req := kmsg.NewPtrElectLeadersRequest()
-	req.ElectionType = kind
-	req.TimeoutMillis = int32(k.timeout.Milliseconds())
-	req.Topics = []kmsg.ElectLeadersRequestTopic{}
-	for i := range named {
-		if i == 0 || named[i-1].Topic != named[i].Topic {
-			t := kmsg.NewElectLeadersRequestTopic()
-			t.Topic = named[i].Topic
-			req.Topics = append(req.Topics, t)
-		}
-		t := &req.Topics[len(req.Topics)-1]
-		t.Partitions = append(t.Partitions, named[i].Partition)
-	}
-	resp, err := ask[*kmsg.ElectLeadersResponse](ctx, k, req)
-	if err != nil {
-		return nil, err
-	}
-	if err := kafkaCode("election", resp.ErrorCode, nil); err != nil {
-		return nil, err
-	}
-	refused := map[string]error{}
-	for _, t := range resp.Topics {
-		for _, p := range t.Partitions {
-			if p.ErrorCode == kerr.ElectionNotNeeded.Code {
-				continue
-			}
-			if err := kafkaCode("", p.ErrorCode, p.ErrorMessage); err != nil {
-				refused[fmt.Sprintf("%s/%d", t.Topic, p.Partition)] = err
-			}
-		}
-	}
-	return refused, nil
 }

@@ -4,15 +4,17 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
-	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"sawlog/cmd/sawlog/output"
+	"sawlog/consumer/admin"
+	"sawlog/offsets"
 )
 
 // move is a partition and where its copies are to be.
@@ -22,6 +24,10 @@ type move struct {
 	From      []int32 `json:"from"`
 	To        []int32 `json:"to"`
 	State     string  `json:"state"` // planned, moving, done, cancelled, or changed by somebody else
+}
+
+func (m *move) place() offsets.TopicPartition {
+	return offsets.TopicPartition{Topic: m.Topic, Partition: m.Partition}
 }
 
 const (
@@ -91,11 +97,11 @@ takes it away.`,
 			moves := []move{}
 			for i, p := range chosen {
 				switch {
-				case cancel && p.moving():
-					moves = append(moves, move{p.Topic, p.Partition, p.Replicas, p.settled(), "planned"})
+				case cancel && p.Moving():
+					moves = append(moves, move{p.Topic, p.Index, p.Replicas, p.Settled(), "planned"})
 				case !cancel:
 					at := i % len(to)
-					moves = append(moves, move{p.Topic, p.Partition, p.settled(), slices.Concat(to[at:], to[:at]), "planned"})
+					moves = append(moves, move{p.Topic, p.Index, p.Settled(), slices.Concat(to[at:], to[:at]), "planned"})
 				}
 			}
 			if dryRun {
@@ -179,13 +185,13 @@ func parseTargets(args []string) ([]topicPart, error) {
 }
 
 // choose finds the partitions that targets name; without any, all are chosen.
-func (f *fleet) choose(targets []topicPart) ([]*fleetPartition, error) {
-	taken := map[string]bool{}
+func (f *fleet) choose(targets []topicPart) ([]*admin.Partition, error) {
+	taken := map[offsets.TopicPartition]bool{}
 	for _, t := range targets {
 		of := map[int32]bool{}
-		for i := range f.partitions {
-			if f.partitions[i].Topic == t.topic {
-				of[f.partitions[i].Partition] = true
+		for _, p := range f.partitions {
+			if p.Topic == t.topic {
+				of[p.Index] = true
 			}
 		}
 		if len(of) == 0 {
@@ -193,18 +199,18 @@ func (f *fleet) choose(targets []topicPart) ([]*fleetPartition, error) {
 		}
 		wanted := t.partitions
 		if wanted == nil {
-			wanted = sortedKeys(of)
+			wanted = slices.Sorted(maps.Keys(of))
 		}
 		for _, p := range wanted {
 			if !of[p] {
 				return nil, output.Errorf(output.NotFound, "topic %s has no partition %d", t.topic, p).WithHint("sawlog topic describe %s", t.topic)
 			}
-			taken[fmt.Sprintf("%s/%d", t.topic, p)] = true
+			taken[offsets.TopicPartition{Topic: t.topic, Partition: p}] = true
 		}
 	}
-	var chosen []*fleetPartition
-	for i := range f.partitions {
-		if p := &f.partitions[i]; len(targets) == 0 || taken[p.name()] {
+	var chosen []*admin.Partition
+	for _, p := range f.partitions {
+		if len(targets) == 0 || taken[p.Place()] {
 			chosen = append(chosen, p)
 		}
 	}
@@ -225,15 +231,9 @@ func (a *app) carryOut(ctx context.Context, k *kafka, moves []move, cancel, wait
 			return err
 		}
 		for {
-			under, err := k.reassignments(ctx)
+			left, err := k.underWay(ctx, some)
 			if err != nil {
 				return err
-			}
-			left := 0
-			for _, m := range some {
-				if _, ok := under[fmt.Sprintf("%s/%d", m.Topic, m.Partition)]; ok {
-					left++
-				}
 			}
 			if left == 0 {
 				break
@@ -253,19 +253,36 @@ func (a *app) carryOut(ctx context.Context, k *kafka, moves []move, cancel, wait
 	return k.judge(ctx, moves)
 }
 
+// underWay counts the moves that have not ended.
+func (k *kafka) underWay(ctx context.Context, moves []move) (left int, err error) {
+	ps := make([]*admin.Partition, len(moves))
+	for i, m := range moves {
+		ps[i] = &admin.Partition{Topic: m.Topic, Index: m.Partition}
+	}
+	if err := admin.Moves(ctx, k, ps); err != nil {
+		return 0, err
+	}
+	for _, p := range ps {
+		if p.Moving() {
+			left++
+		}
+	}
+	return left, nil
+}
+
 // judge marks moves that are over: done, or changed by somebody else.
 func (k *kafka) judge(ctx context.Context, moves []move) error {
 	f, err := k.fleet(ctx)
 	if err != nil {
 		return err
 	}
-	at := map[string][]int32{}
-	for i := range f.partitions {
-		at[f.partitions[i].name()] = f.partitions[i].Replicas
+	at := map[offsets.TopicPartition][]int32{}
+	for _, p := range f.partitions {
+		at[p.Place()] = p.Replicas
 	}
 	for i := range moves {
 		m := &moves[i]
-		if m.State = "changed"; slices.Equal(at[fmt.Sprintf("%s/%d", m.Topic, m.Partition)], m.To) {
+		if m.State = "changed"; slices.Equal(at[m.place()], m.To) {
 			m.State = "done"
 		}
 	}
@@ -277,39 +294,13 @@ func (k *kafka) reassign(ctx context.Context, moves []move, cancel bool) error {
 	if len(moves) == 0 {
 		return nil
 	}
-	req := kmsg.NewPtrAlterPartitionAssignmentsRequest()
-	req.TimeoutMillis = int32(k.timeout.Milliseconds())
-	req.AllowReplicationFactorChange = true
+	list := make([]admin.Placement, len(moves))
 	for i := range moves {
 		m := &moves[i]
-		if m.State = "moving"; cancel {
-			m.State = "cancelled"
-		}
-		if i == 0 || moves[i-1].Topic != m.Topic {
-			t := kmsg.NewAlterPartitionAssignmentsRequestTopic()
-			t.Topic = m.Topic
-			req.Topics = append(req.Topics, t)
-		}
-		p := kmsg.NewAlterPartitionAssignmentsRequestTopicPartition()
-		if p.Partition = m.Partition; !cancel {
-			p.Replicas = m.To
-		}
-		t := &req.Topics[len(req.Topics)-1]
-		t.Partitions = append(t.Partitions, p)
-	}
-	resp, err := ask[*kmsg.AlterPartitionAssignmentsResponse](ctx, k, req)
-	if err != nil {
-		return err
-	}
-	if err := kafkaCode("moves", resp.ErrorCode, resp.ErrorMessage); err != nil {
-		return err
-	}
-	for _, t := range resp.Topics {
-		for _, p := range t.Partitions {
-			if err := kafkaCode(fmt.Sprintf("%s/%d", t.Topic, p.Partition), p.ErrorCode, p.ErrorMessage); err != nil {
-				return err
-			}
+		list[i].TopicPartition, m.State = m.place(), "cancelled"
+		if !cancel {
+			list[i].Replicas, m.State = m.To, "moving"
 		}
 	}
-	return nil
+	return admin.Move(ctx, k, list)
 }

@@ -5,25 +5,30 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"sawlog/consumer/admin"
 )
 
 // fleetOf makes a cluster of brokers ID, ID:RACK or ID! (out of service), whose
 // only topic t has the given copies, all in sync and led by the first.
 func fleetOf(brokers string, copies ...[]int32) *fleet {
-	f := &fleet{controller: 1}
+	f := &fleet{Fleet: &admin.Fleet{Controller: 1}}
 	for text := range strings.FieldsSeq(brokers) {
-		var b fleetBroker
+		var b admin.Broker
 		name, rack, _ := strings.Cut(text, ":")
 		if _, err := fmt.Sscan(strings.TrimSuffix(name, "!"), &b.ID); err != nil {
 			panic(err)
 		}
 		b.Rack, b.Fenced = rack, strings.HasSuffix(name, "!")
-		f.brokers = append(f.brokers, b)
+		f.Brokers = append(f.Brokers, b)
 	}
+	t := admin.Topic{Name: "t"}
 	for i, list := range copies {
-		f.partitions = append(f.partitions, fleetPartition{Topic: "t", Partition: int32(i), Leader: list[0], Replicas: list, ISR: list})
+		t.Partitions = append(t.Partitions, admin.Partition{Topic: "t", Index: int32(i), Leader: list[0], Replicas: list, ISR: list})
 	}
-	f.count()
+	f.Topics = []admin.Topic{t}
+	f.partitions = admin.PartitionsOf(f.Topics)
+	f.Carry()
 	return f
 }
 
@@ -78,16 +83,6 @@ func TestLeadershipIsPassedToCompleteCopies(t *testing.T) {
 	}
 }
 
-func TestWhatAReassignmentLacks(t *testing.T) {
-	p := fleetPartition{Replicas: []int32{4, 2, 1}, ISR: []int32{1, 2}, Adding: []int32{4}, Removing: []int32{1}}
-	if p.lacking() || !p.moving() || !slices.Equal(p.target(), []int32{4, 2}) || !slices.Equal(p.settled(), []int32{2, 1}) {
-		t.Errorf("lacks %v, target %v, settled %v", p.lacking(), p.target(), p.settled())
-	}
-	if p.ISR = []int32{2}; !p.lacking() {
-		t.Error("a copy that is to go lacks no less before it may go")
-	}
-}
-
 func TestTargets(t *testing.T) {
 	got, err := parseTargets([]string{"a", "b/0-2,7,1"})
 	if err != nil || len(got) != 2 || got[0].partitions != nil || !slices.Equal(got[1].partitions, []int32{0, 1, 2, 7}) {
@@ -99,7 +94,7 @@ func TestTargets(t *testing.T) {
 		}
 	}
 	f := fleetOf("1", []int32{1}, []int32{1})
-	if chosen, err := f.choose([]topicPart{{topic: "t", partitions: []int32{1}}}); err != nil || len(chosen) != 1 || chosen[0].Partition != 1 {
+	if chosen, err := f.choose([]topicPart{{topic: "t", partitions: []int32{1}}}); err != nil || len(chosen) != 1 || chosen[0].Index != 1 {
 		t.Errorf("%v, %v", chosen, err)
 	}
 	if _, err := f.choose([]topicPart{{topic: "t", partitions: []int32{2}}}); err == nil {

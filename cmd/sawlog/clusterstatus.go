@@ -2,16 +2,14 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
-	"github.com/twmb/franz-go/pkg/kerr"
-	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"sawlog/cmd/sawlog/output"
+	"sawlog/consumer/admin"
 )
 
 type clusterState struct {
@@ -77,17 +75,19 @@ leader; partitions that lack a copy are told and are no failure.`,
 				return err
 			}
 			defer k.Close()
-			s := clusterState{Cluster: f.id, Controller: f.controller, Brokers: brokerCounts{Fenced: []int32{}}}
-			for _, b := range f.brokers {
+			s := clusterState{Cluster: f.ID, Controller: f.Controller, Brokers: brokerCounts{Fenced: []int32{}}}
+			for _, b := range f.Brokers {
 				if s.Brokers.Total++; b.Fenced {
 					s.Brokers.Fenced = append(s.Brokers.Fenced, b.ID)
 				} else {
 					s.Brokers.Up++
 				}
 			}
-			if s.Quorum, err = k.quorum(cmd.Context()); err != nil {
+			quorum, err := admin.DescribeQuorum(cmd.Context(), k)
+			if err != nil {
 				return err
 			}
+			s.Quorum = quorumOf(quorum)
 			if err := s.look(cmd.Context(), k, f); err != nil {
 				return err
 			}
@@ -104,7 +104,7 @@ leader; partitions that lack a copy are told and are no failure.`,
 func (s *clusterState) look(ctx context.Context, k *kafka, f *fleet) error {
 	var ask []string
 	for i := range f.partitions {
-		if p := &f.partitions[i]; p.lacking() && !slices.Contains(ask, p.Topic) {
+		if p := f.partitions[i]; p.Lacking() && !slices.Contains(ask, p.Topic) {
 			ask = append(ask, p.Topic)
 		}
 	}
@@ -114,26 +114,26 @@ func (s *clusterState) look(ctx context.Context, k *kafka, f *fleet) error {
 	}
 	s.Troubles = []troubledPartition{}
 	for i := range f.partitions {
-		p := &f.partitions[i]
+		p := f.partitions[i]
 		var trouble []string
 		s.Partitions.Total++
-		if p.moving() {
+		if p.Moving() {
 			s.Partitions.Reassigning++
 		}
-		if p.Leader < 0 {
+		if p.Offline() {
 			s.Partitions.Offline++
 			trouble = append(trouble, "offline")
 		}
-		if len(p.ISR) < min(want[p.Topic], len(p.settled())) {
+		if p.UnderMinISR(want[p.Topic]) {
 			s.Partitions.UnderMinISR++
 			trouble = append(trouble, "under_min_isr")
 		}
-		if p.lacking() {
+		if p.Lacking() {
 			s.Partitions.UnderReplicated++
 			trouble = append(trouble, "under_replicated")
 		}
 		if trouble != nil {
-			s.Troubles = append(s.Troubles, troubledPartition{p.Topic, p.Partition, p.Leader, p.Replicas, p.ISR, trouble})
+			s.Troubles = append(s.Troubles, troubledPartition{p.Topic, p.Index, p.Leader, p.Replicas, p.ISR, trouble})
 		}
 	}
 	return nil
@@ -188,47 +188,21 @@ func membersText(members []quorumMember) string {
 	return orDash(strings.Join(list, ", "))
 }
 
-func quorumRequest() *kmsg.DescribeQuorumRequest {
-	req := kmsg.NewPtrDescribeQuorumRequest()
-	t := kmsg.NewDescribeQuorumRequestTopic()
-	t.Topic = "__cluster_metadata"
-	t.Partitions = append(t.Partitions, kmsg.NewDescribeQuorumRequestTopicPartition())
-	req.Topics = append(req.Topics, t)
-	return req
-}
-
-// quorum asks the active controller who votes and how far they are; nil without
-// one.
-func (k *kafka) quorum(ctx context.Context) (*quorumState, error) {
-	resp, err := ask[*kmsg.DescribeQuorumResponse](ctx, k, quorumRequest())
-	if err != nil {
-		return nil, err
+// quorumOf is a quorum as the verb tells it; nil of none.
+func quorumOf(q *admin.Quorum) *quorumState {
+	if q == nil {
+		return nil
 	}
-	if resp.ErrorCode == kerr.NotLeaderForPartition.Code {
-		return nil, nil
-	}
-	if err := kafkaCode("quorum", resp.ErrorCode, resp.ErrorMessage); err != nil {
-		return nil, err
-	}
-	if len(resp.Topics) == 0 || len(resp.Topics[0].Partitions) == 0 {
-		return nil, errors.New("the controller tells nothing of its quorum")
-	}
-	p := resp.Topics[0].Partitions[0]
-	if err := kafkaCode("quorum", p.ErrorCode, p.ErrorMessage); err != nil {
-		return nil, err
-	}
-	members := func(states []kmsg.DescribeQuorumResponseTopicPartitionReplicaState) []quorumMember {
-		list := []quorumMember{}
-		for _, s := range states {
-			m := quorumMember{Node: s.ReplicaID}
-			if s.LogEndOffset >= 0 {
-				m.End, m.Lag = new(s.LogEndOffset), new(max(0, p.HighWatermark-s.LogEndOffset))
+	members := func(told []admin.Member) []quorumMember {
+		list := make([]quorumMember, len(told))
+		for i, m := range told {
+			if list[i].Node = m.Node; m.End >= 0 {
+				list[i].End, list[i].Lag = &m.End, &m.Lag
 			}
-			list = append(list, m)
 		}
 		return list
 	}
-	return &quorumState{p.LeaderID, p.LeaderEpoch, p.HighWatermark, members(p.CurrentVoters), members(p.Observers)}, nil
+	return &quorumState{q.Leader, q.Term, q.Committed, members(q.Voters), members(q.Observers)}
 }
 
 type brokerLine struct {
@@ -256,8 +230,8 @@ copy of, PREFERRED those it would lead if all brokers were up.`,
 			}
 			defer k.Close()
 			list := []brokerLine{}
-			for _, b := range f.brokers {
-				line := brokerLine{b.ID, b.Addr, b.Rack, "up", b.ID == f.controller, b.Leads, b.Holds, b.Prefers}
+			for _, b := range f.Brokers {
+				line := brokerLine{b.ID, b.Addr, b.Rack, "up", b.ID == f.Controller, b.Leads, b.Holds, b.Prefers}
 				if b.Fenced {
 					line.State = "fenced"
 				}

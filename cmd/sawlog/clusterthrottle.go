@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -10,6 +11,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"sawlog/cmd/sawlog/output"
+	"sawlog/consumer/admin"
 	"sawlog/jobs"
 )
 
@@ -57,37 +59,26 @@ func throttleOf(moves []move) (brokers []int32, lists map[string][2]string) {
 // throttle away.
 func (k *kafka) throttle(ctx context.Context, moves []move, rate int64) error {
 	brokers, lists := throttleOf(moves)
-	req := kmsg.NewPtrIncrementalAlterConfigsRequest()
+	var changes []admin.Change
 	change := func(kind kmsg.ConfigResourceType, name string, keys []string, values [2]string) {
-		r := kmsg.NewIncrementalAlterConfigsRequestResource()
-		r.ResourceType, r.ResourceName = kind, name
+		c := admin.Change{Kind: kind, Name: name}
 		for i, key := range keys {
-			c := kmsg.NewIncrementalAlterConfigsRequestResourceConfig()
-			c.Name, c.Op = key, kmsg.IncrementalAlterConfigOpDelete
 			if rate > 0 {
-				c.Op, c.Value = kmsg.IncrementalAlterConfigOpSet, &values[i]
+				c.Set = append(c.Set, [2]string{key, values[i]})
+			} else {
+				c.Unset = append(c.Unset, key)
 			}
-			r.Configs = append(r.Configs, c)
 		}
-		req.Resources = append(req.Resources, r)
+		changes = append(changes, c)
 	}
 	text := strconv.FormatInt(rate, 10)
 	for _, id := range brokers {
 		change(kmsg.ConfigResourceTypeBroker, strconv.Itoa(int(id)), throttleRates, [2]string{text, text})
 	}
-	for _, topic := range sortedKeys(lists) {
+	for _, topic := range slices.Sorted(maps.Keys(lists)) {
 		change(kmsg.ConfigResourceTypeTopic, topic, throttleLists, lists[topic])
 	}
-	resp, err := ask[*kmsg.IncrementalAlterConfigsResponse](ctx, k, req)
-	if err != nil {
-		return err
-	}
-	for _, r := range resp.Resources {
-		if err := kafkaCode("the throttle of "+r.ResourceName, r.ErrorCode, r.ErrorMessage); err != nil {
-			return err
-		}
-	}
-	return nil
+	return admin.AlterConfigs(ctx, k, changes, false)
 }
 
 // throttleRate reads --throttle: bytes a second, 0 = none.

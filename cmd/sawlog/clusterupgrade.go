@@ -1,17 +1,13 @@
 package main
 
 import (
-	"context"
 	"fmt"
 
 	"github.com/spf13/cobra"
-	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"sawlog/cmd/sawlog/output"
+	"sawlog/consumer/admin"
 )
-
-// formatFeature is the feature by which a cluster tells its format level.
-const formatFeature = "sawlog.format.level"
 
 func (a *app) clusterUpgrade() *cobra.Command {
 	var to int16
@@ -30,9 +26,12 @@ doesn't know the level; one that won't come back is forgotten by cluster forget.
 				return err
 			}
 			defer k.Close()
-			now, newest, err := k.formatLevel(cmd.Context())
+			now, newest, err := admin.FormatLevel(cmd.Context(), k)
 			if err != nil {
 				return err
+			}
+			if newest == 0 {
+				return output.Errorf(output.Usage, "the brokers have no format level: they are not Sawlog's")
 			}
 			if to == 0 {
 				to = newest
@@ -60,37 +59,5 @@ func (a *app) raiseFormat(cmd *cobra.Command, k *kafka, now, to int16, dry bool)
 			return err
 		}
 	}
-	req := kmsg.NewPtrUpdateFeaturesRequest()
-	u := kmsg.NewUpdateFeaturesRequestFeatureUpdate()
-	u.Feature, u.MaxVersionLevel, u.UpgradeType = formatFeature, to, 1
-	req.FeatureUpdates, req.ValidateOnly = append(req.FeatureUpdates, u), dry
-	resp, err := ask[*kmsg.UpdateFeaturesResponse](cmd.Context(), k, req)
-	if err != nil {
-		return err
-	}
-	return kafkaCode("format level", resp.ErrorCode, resp.ErrorMessage)
-}
-
-// formatLevel asks for the format level in force and the newest a broker knows.
-func (k *kafka) formatLevel(ctx context.Context) (now, newest int16, err error) {
-	req := kmsg.NewPtrApiVersionsRequest()
-	req.ClientSoftwareName, req.ClientSoftwareVersion = "sawlog", "1"
-	resp, err := ask[*kmsg.ApiVersionsResponse](ctx, k, req)
-	if err != nil {
-		return 0, 0, err
-	}
-	for _, f := range resp.FinalizedFeatures {
-		if f.Name == formatFeature {
-			now = f.MaxVersionLevel
-		}
-	}
-	for _, f := range resp.SupportedFeatures {
-		if f.Name == formatFeature {
-			newest = f.MaxVersion
-		}
-	}
-	if newest == 0 {
-		return 0, 0, output.Errorf(output.Usage, "the brokers have no format level: they are not Sawlog's")
-	}
-	return now, newest, nil
+	return admin.RaiseFormat(cmd.Context(), k, to, dry)
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"sawlog/cmd/sawlog/output"
+	"sawlog/consumer/admin"
 	"sawlog/offsets"
 )
 
@@ -88,7 +89,7 @@ func (a *app) runConsume(ctx context.Context, f consumeFlags, topic string) erro
 		return err
 	}
 	defer k.Close()
-	if _, err := k.metadata(ctx, topic); err != nil {
+	if _, err := admin.Topics(ctx, k, topic); err != nil {
 		return err
 	}
 	a.print.Stream()
@@ -234,82 +235,63 @@ func (a *app) resolve(ctx context.Context, k *kafka, topic, text string) (starts
 
 // resolveQuery asks the brokers what a query means for each partition.
 func (k *kafka) resolveQuery(ctx context.Context, topic string, q offsets.Query) (map[int32]offsets.Range, error) {
-	meta, err := k.metadata(ctx, topic)
+	topics, err := admin.Topics(ctx, k, topic)
 	if err != nil {
 		return nil, err
 	}
-	have := map[int32]bool{}
-	var ids []int32
-	for _, p := range meta.Topics[0].Partitions {
-		have[p.Partition] = true
-		ids = append(ids, p.Partition)
-	}
+	ps := admin.PartitionsOf(topics)
 	if q.Partitions != nil {
-		ids = q.Partitions
-		for _, p := range ids {
-			if !have[p] {
+		have := admin.ByPlace(ps)
+		ps = nil
+		for _, p := range q.Partitions {
+			found := have[offsets.TopicPartition{Topic: topic, Partition: p}]
+			if found == nil {
 				return nil, output.Errorf(output.NotFound, "topic %s has no partition %d", topic, p).WithHint("sawlog topic offsets %s", topic)
 			}
+			ps = append(ps, found)
 		}
 	}
-	logStarts, err := k.offsetsAt(ctx, topic, ids, -2)
+	if err := admin.Bounds(ctx, k, ps); err != nil {
+		return nil, err
+	}
+	starts, err := k.boundOf(ctx, ps, q.Start)
 	if err != nil {
 		return nil, err
 	}
-	logEnds, err := k.offsetsAt(ctx, topic, ids, -1)
-	if err != nil {
-		return nil, err
-	}
-	bound := func(b offsets.Bound) (map[int32]int64, error) {
-		out := map[int32]int64{}
-		var byTime map[int32]int64
-		if b.Kind == offsets.AtTime {
-			if byTime, err = k.offsetsAt(ctx, topic, ids, b.Time.UnixMilli()); err != nil {
-				return nil, err
-			}
-		}
-		for _, p := range ids {
-			switch b.Kind {
-			case offsets.Earliest:
-				out[p] = logStarts[p]
-			case offsets.Latest:
-				out[p] = logEnds[p]
-			case offsets.FromEnd:
-				out[p] = max(logStarts[p], logEnds[p]-b.N)
-			case offsets.AtTime:
-				if out[p] = byTime[p]; out[p] < 0 {
-					out[p] = logEnds[p]
-				}
-			default:
-				out[p] = b.N
-			}
-		}
-		return out, nil
-	}
-	starts, err := bound(q.Start)
-	if err != nil {
-		return nil, err
-	}
-	ends, err := bound(q.End)
+	ends, err := k.boundOf(ctx, ps, q.End)
 	if err != nil {
 		return nil, err
 	}
 	ranges := map[int32]offsets.Range{}
-	for _, p := range ids {
-		r := offsets.Range{Start: offsets.Offset(starts[p]), End: offsets.Offset(ends[p])}
+	for i, p := range ps {
+		r := offsets.Range{Start: offsets.Offset(starts[i]), End: offsets.Offset(ends[i])}
 		if q.End.Kind == offsets.PlusOffsets {
 			r.End = r.Start + offsets.Offset(q.End.N)
 		}
-		if int64(r.Start) < logStarts[p] {
-			return nil, output.Errorf(output.Mismatch, "%s/%d: offsets %d..%d are gone: the log starts at %d", topic, p, r.Start, logStarts[p], logStarts[p]).
+		if int64(r.Start) < p.Start {
+			return nil, output.Errorf(output.Mismatch, "%s: offsets %d..%d are gone: the log starts at %d", p.Place(), r.Start, p.Start, p.Start).
 				WithHint("start at earliest")
 		}
-		if int64(r.End) > logEnds[p] {
-			return nil, output.Errorf(output.Mismatch, "%s/%d: offset %d is past the end of the log, %d", topic, p, r.End, logEnds[p]).WithHint("end at latest")
+		if int64(r.End) > p.End {
+			return nil, output.Errorf(output.Mismatch, "%s: offset %d is past the end of the log, %d", p.Place(), r.End, p.End).WithHint("end at latest")
 		}
-		ranges[p] = r
+		ranges[p.Index] = r
 	}
 	return ranges, nil
+}
+
+// boundOf is the offset of each partition that a bound stands for.
+func (k *kafka) boundOf(ctx context.Context, ps []*admin.Partition, b offsets.Bound) ([]int64, error) {
+	if b.Kind == offsets.AtTime {
+		if err := admin.OffsetsAt(ctx, k, ps, b.Time.UnixMilli()); err != nil {
+			return nil, err
+		}
+	}
+	at := make([]int64, len(ps))
+	for i, p := range ps {
+		at[i] = p.At(b)
+	}
+	return at, nil
 }
 
 func (a *app) printRecord(r *kgo.Record, format string) error {

@@ -13,13 +13,14 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
-	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"sawlog/broker/vfs"
 	"sawlog/cmd/sawlog/config"
 	"sawlog/cmd/sawlog/demo"
 	"sawlog/cmd/sawlog/output"
+	"sawlog/consumer/admin"
 	"sawlog/jobs"
 )
 
@@ -265,15 +266,8 @@ func (d *demoRun) root() string {
 // prepare makes the topic and the job, where they are not there yet.
 func (d *demoRun) prepare(ctx context.Context) error {
 	d.known, d.hours = map[string]bool{}, map[string]bool{}
-	req := kmsg.NewPtrCreateTopicsRequest()
-	t := kmsg.NewCreateTopicsRequestTopic()
-	t.Topic, t.NumPartitions, t.ReplicationFactor = demoTopic, 4, -1
-	req.Topics = append(req.Topics, t)
-	resp, err := ask[*kmsg.CreateTopicsResponse](ctx, d.k, req)
-	if err != nil {
-		return err
-	}
-	if err := kafkaCode("topic "+demoTopic, resp.Topics[0].ErrorCode, resp.Topics[0].ErrorMessage); err != nil && output.Code(err) != output.Conflict {
+	_, err := admin.CreateTopic(ctx, d.k, admin.NewTopic{Name: demoTopic, Partitions: 4, Replicas: -1}, false)
+	if err != nil && !errors.Is(err, kerr.TopicAlreadyExists) {
 		return err
 	}
 	_, err = d.server.jobs.scheduler().Apply(ctx, []byte(demoJobFile("file://"+d.root())), "demo.yaml", "demo", false)

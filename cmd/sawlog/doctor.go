@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/twmb/franz-go/pkg/kmsg"
 	"golang.org/x/sys/unix"
 
 	"sawlog/cmd/sawlog/output"
@@ -83,7 +84,7 @@ func (a *app) examineBrokers(ctx context.Context) []finding {
 		return append(list, finding{"Kafka protocol", false, err.Error(), "something listens there, but it is no Kafka-protocol broker"})
 	}
 	defer k.Close()
-	meta, err := k.metadata(ctx)
+	meta, err := consumer.Ask[*kmsg.MetadataResponse](ctx, k, kmsg.NewPtrMetadataRequest())
 	if err != nil {
 		return append(list, finding{"metadata", false, err.Error(), ""})
 	}

@@ -1,17 +1,20 @@
 package main
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"maps"
 	"slices"
-	"sort"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
-	"github.com/twmb/franz-go/pkg/kmsg"
+	"github.com/twmb/franz-go/pkg/kerr"
 
 	"sawlog/cmd/sawlog/output"
+	"sawlog/consumer/admin"
 	"sawlog/offsets"
 )
 
@@ -40,22 +43,14 @@ func (a *app) groupList() *cobra.Command {
 				return err
 			}
 			defer k.Close()
-			ctx, cancel := context.WithTimeout(cmd.Context(), a.timeout)
-			defer cancel()
-			list := []groupLine{}
-			for _, shard := range k.RequestSharded(ctx, kmsg.NewPtrListGroupsRequest()) {
-				if shard.Err != nil {
-					return k.explain(shard.Err)
-				}
-				resp := shard.Resp.(*kmsg.ListGroupsResponse)
-				if err := kafkaCode("groups", resp.ErrorCode, nil); err != nil {
-					return err
-				}
-				for _, g := range resp.Groups {
-					list = append(list, groupLine{g.Group, g.GroupState, g.ProtocolType, g.GroupType})
-				}
+			groups, err := admin.Groups(cmd.Context(), k)
+			if err != nil {
+				return err
 			}
-			sort.Slice(list, func(i, j int) bool { return list[i].Group < list[j].Group })
+			list := make([]groupLine, len(groups))
+			for i, g := range groups {
+				list[i] = groupLine{g.Name, g.State, g.Protocol, g.Type}
+			}
 			return a.print.Print(list, func() *output.Rows {
 				rows := &output.Rows{Head: []string{"GROUP", "STATE", "TYPE", "PROTOCOL"}}
 				for _, g := range list {
@@ -85,9 +80,9 @@ type groupPosition struct {
 	Topic     string `json:"topic"`
 	Partition int32  `json:"partition"`
 	Committed int64  `json:"committed"` // -1 = nothing
-	End       int64  `json:"end"`
-	Lag       *int64 `json:"lag"`    // null = nothing committed
-	Member    string `json:"member"` // "" = nobody reads it
+	End       int64  `json:"end"`       // -1 = the partition is gone
+	Lag       *int64 `json:"lag"`       // null = nothing committed, or gone
+	Member    string `json:"member"`    // "" = nobody reads it
 	Host      string `json:"host"`
 	Client    string `json:"client"`
 }
@@ -131,11 +126,17 @@ func (d *groupDescription) rows() *output.Rows {
 	}
 	rows.Add("TOPIC", "PARTITION", "COMMITTED", "END", "LAG", "MEMBER", "HOST", "CLIENT")
 	for _, p := range d.Positions {
-		committed, lag := "-", "-"
-		if p.Lag != nil {
-			committed, lag = fmt.Sprint(p.Committed), fmt.Sprint(*p.Lag)
+		committed, end, lag := "-", "gone", "-"
+		if p.Committed >= 0 {
+			committed = fmt.Sprint(p.Committed)
 		}
-		rows.Add(p.Topic, p.Partition, committed, p.End, lag, orDash(p.Member), orDash(p.Host), orDash(p.Client))
+		if p.End >= 0 {
+			end = fmt.Sprint(p.End)
+		}
+		if p.Lag != nil {
+			lag = fmt.Sprint(*p.Lag)
+		}
+		rows.Add(p.Topic, p.Partition, committed, end, lag, orDash(p.Member), orDash(p.Host), orDash(p.Client))
 	}
 	return rows
 }
@@ -157,142 +158,76 @@ func orDash(s string) string {
 }
 
 func (k *kafka) describeGroup(ctx context.Context, name string) (*groupDescription, error) {
-	req := kmsg.NewPtrDescribeGroupsRequest()
-	req.Groups = []string{name}
-	resp, err := ask[*kmsg.DescribeGroupsResponse](ctx, k, req)
+	described, err := admin.DescribeGroups(ctx, k, []string{name})
 	if err != nil {
 		return nil, err
 	}
-	g := resp.Groups[0]
-	if err := kafkaCode("group "+name, g.ErrorCode, g.ErrorMessage); err != nil {
-		return nil, err
-	}
-	d := &groupDescription{
-		groupLine: groupLine{name, g.State, g.ProtocolType, "classic"}, Assignor: g.Protocol,
-		Members: []groupMember{}, Positions: []groupPosition{},
-	}
-	if d.Coordinator, err = k.coordinator(ctx, name); err != nil {
-		return nil, err
-	}
-	readers := map[memberPartition]groupMember{}
-	for _, m := range g.Members {
-		member := groupMember{m.MemberID, deref(m.InstanceID), m.ClientID, m.ClientHost, assigned(g.ProtocolType, m.MemberAssignment)}
-		d.Members = append(d.Members, member)
-		for _, p := range member.Assignment {
-			readers[p] = member
-		}
-	}
-	committed, err := k.committed(ctx, name)
+	committed, err := admin.Committed(ctx, k, []string{name})
 	if err != nil {
 		return nil, err
 	}
-	if g.State == "Dead" && len(committed) == 0 {
+	g := described[name]
+	if (g == nil || g.State == "Dead") && len(committed[name]) == 0 {
 		return nil, output.Errorf(output.NotFound, "group %s does not exist", name).WithHint("sawlog group list")
 	}
-	d.Positions, err = k.positions(ctx, committed, readers)
+	if g == nil {
+		g = &admin.Group{Name: name, State: "Empty", Type: "classic"} // it has offsets only
+	}
+	d := &groupDescription{groupLine: groupLine{name, g.State, g.Protocol, g.Type}, Assignor: g.Assignor, Members: []groupMember{}}
+	if d.Coordinator, err = admin.Coordinator(ctx, k, name); err != nil {
+		return nil, err
+	}
+	readers := map[offsets.TopicPartition]groupMember{}
+	for _, m := range g.Members {
+		member := groupMember{m.ID, m.Instance, m.Client, m.Host, []memberPartition{}}
+		for _, at := range m.Given {
+			member.Assignment = append(member.Assignment, memberPartition(at))
+		}
+		d.Members = append(d.Members, member)
+		for _, at := range m.Given {
+			readers[at] = member
+		}
+	}
+	d.Positions, err = k.positions(ctx, committed[name], readers)
 	return d, err
 }
 
-// assigned reads what a member of a consumer group was given.
-func assigned(protocolType string, assignment []byte) []memberPartition {
-	list := []memberPartition{}
-	var a kmsg.ConsumerMemberAssignment
-	if protocolType != "consumer" || a.ReadFrom(assignment) != nil {
-		return list
-	}
-	for _, t := range a.Topics {
-		for _, p := range t.Partitions {
-			list = append(list, memberPartition{t.Topic, p})
-		}
-	}
-	return list
-}
-
-// coordinator is the broker that coordinates a group.
-func (k *kafka) coordinator(ctx context.Context, group string) (int32, error) {
-	req := kmsg.NewPtrFindCoordinatorRequest()
-	req.CoordinatorKey, req.CoordinatorKeys = group, []string{group}
-	resp, err := ask[*kmsg.FindCoordinatorResponse](ctx, k, req)
-	if err != nil {
-		return -1, err
-	}
-	if len(resp.Coordinators) == 0 {
-		return resp.NodeID, kafkaCode("coordinator of "+group, resp.ErrorCode, resp.ErrorMessage)
-	}
-	c := resp.Coordinators[0]
-	return c.NodeID, kafkaCode("coordinator of "+group, c.ErrorCode, c.ErrorMessage)
-}
-
 // positions are the partitions a group has committed or reads, with their lag.
-func (k *kafka) positions(ctx context.Context, committed map[string]map[int32]int64, readers map[memberPartition]groupMember) ([]groupPosition, error) {
-	parts := map[string][]int32{}
-	for topic, of := range committed {
-		parts[topic] = sortedKeys(of)
+func (k *kafka) positions(ctx context.Context, committed map[offsets.TopicPartition]int64, readers map[offsets.TopicPartition]groupMember) ([]groupPosition, error) {
+	wanted := map[offsets.TopicPartition]bool{}
+	for at := range committed {
+		wanted[at] = true
 	}
-	for p := range readers {
-		if !slices.Contains(parts[p.Topic], p.Partition) {
-			parts[p.Topic] = append(parts[p.Topic], p.Partition)
-		}
+	for at := range readers {
+		wanted[at] = true
 	}
-	list := []groupPosition{}
-	for _, topic := range sortedKeys(parts) {
-		slices.Sort(parts[topic])
-		ends, err := k.offsetsAt(ctx, topic, parts[topic], -1)
-		if err != nil {
-			return nil, err
-		}
-		for _, p := range parts[topic] {
-			reader := readers[memberPartition{topic, p}]
-			at := groupPosition{Topic: topic, Partition: p, Committed: -1, End: ends[p], Member: reader.ID, Host: reader.Host, Client: reader.Client}
-			if offset, ok := committed[topic][p]; ok {
-				at.Committed, at.Lag = offset, new(max(0, ends[p]-offset))
-			}
-			list = append(list, at)
-		}
+	ps, err := admin.PartitionsAt(ctx, k, wanted)
+	if err == nil {
+		err = admin.Ends(ctx, k, ps)
 	}
-	return list, nil
-}
-
-// committed are a group's offsets by topic and partition.
-func (k *kafka) committed(ctx context.Context, group string) (map[string]map[int32]int64, error) {
-	req := kmsg.NewPtrOffsetFetchRequest()
-	req.Group = group
-	g := kmsg.NewOffsetFetchRequestGroup()
-	g.Group = group
-	req.Groups = append(req.Groups, g)
-	resp, err := ask[*kmsg.OffsetFetchResponse](ctx, k, req)
 	if err != nil {
 		return nil, err
 	}
-	out := map[string]map[int32]int64{}
-	put := func(topic string, p int32, at int64) {
-		if at < 0 {
-			return
+	there := admin.ByPlace(ps)
+	list := []groupPosition{}
+	for at := range wanted {
+		reader := readers[at]
+		row := groupPosition{Topic: at.Topic, Partition: at.Partition, Committed: -1, End: -1, Member: reader.ID, Host: reader.Host, Client: reader.Client}
+		if p := there[at]; p != nil {
+			row.End = p.End
 		}
-		if out[topic] == nil {
-			out[topic] = map[int32]int64{}
-		}
-		out[topic][p] = at
-	}
-	if err := kafkaCode("group "+group, resp.ErrorCode, nil); err != nil {
-		return nil, err
-	}
-	for _, t := range resp.Topics {
-		for _, p := range t.Partitions {
-			put(t.Topic, p.Partition, p.Offset)
-		}
-	}
-	for _, g := range resp.Groups {
-		if err := kafkaCode("group "+group, g.ErrorCode, nil); err != nil {
-			return nil, err
-		}
-		for _, t := range g.Topics {
-			for _, p := range t.Partitions {
-				put(t.Topic, p.Partition, p.Offset)
+		if offset, ok := committed[at]; ok {
+			row.Committed = offset
+			if row.End >= 0 {
+				row.Lag = new(max(0, row.End-offset))
 			}
 		}
+		list = append(list, row)
 	}
-	return out, nil
+	slices.SortFunc(list, func(a, b groupPosition) int {
+		return cmp.Or(cmp.Compare(a.Topic, b.Topic), cmp.Compare(a.Partition, b.Partition))
+	})
+	return list, nil
 }
 
 func (a *app) groupReset() *cobra.Command {
@@ -348,45 +283,33 @@ func (a *app) resetGroup(ctx context.Context, k *kafka, group string, q offsets.
 	if err != nil && output.Code(err) != output.NotFound { // a new group may be given offsets, too
 		return err
 	}
-	before, err := k.committed(ctx, group)
+	before, err := admin.Committed(ctx, k, []string{group})
 	if err != nil {
 		return err
 	}
-	req := kmsg.NewPtrOffsetCommitRequest()
-	req.Group, req.Generation = group, -1
-	meta, err := k.metadata(ctx, q.Topic)
+	topics, err := admin.Topics(ctx, k, q.Topic)
 	if err != nil {
 		return err
 	}
-	t := kmsg.NewOffsetCommitRequestTopic()
-	t.Topic, t.TopicID = q.Topic, meta.Topics[0].TopicID
-	moved := []movedOffset{}
-	for _, p := range sortedKeys(targets) {
-		part := kmsg.NewOffsetCommitRequestTopicPartition()
-		part.Partition, part.Offset, part.LeaderEpoch = p, int64(targets[p].Start), -1
-		t.Partitions = append(t.Partitions, part)
-		from, had := before[q.Topic][p]
+	moved, to := []movedOffset{}, map[int32]int64{}
+	for _, p := range slices.Sorted(maps.Keys(targets)) {
+		from, had := before[group][offsets.TopicPartition{Topic: q.Topic, Partition: p}]
 		if !had {
 			from = -1
 		}
-		moved = append(moved, movedOffset{q.Topic, p, from, part.Offset})
+		to[p] = int64(targets[p].Start)
+		moved = append(moved, movedOffset{q.Topic, p, from, to[p]})
 	}
-	req.Topics = append(req.Topics, t)
 	if !dryRun {
 		if err := a.confirm("move the offsets of " + group); err != nil {
 			return err
 		}
-		resp, err := ask[*kmsg.OffsetCommitResponse](ctx, k, req)
+		err := admin.Commit(ctx, k, group, &topics[0], to)
+		if _, refused := errors.AsType[*kerr.Error](err); refused {
+			return &output.Error{Code: output.Conflict, Err: err, Hint: "stop the group's members first"}
+		}
 		if err != nil {
 			return err
-		}
-		for _, t := range resp.Topics {
-			for _, p := range t.Partitions {
-				what := fmt.Sprintf("group %s, %s/%d", group, q.Topic, p.Partition)
-				if err := kafkaCode(what, p.ErrorCode, nil); err != nil {
-					return &output.Error{Code: output.Conflict, Err: err, Hint: "stop the group's members first"}
-				}
-			}
 		}
 	}
 	return a.print.Print(moved, func() *output.Rows {
@@ -422,16 +345,8 @@ func (a *app) groupDelete() *cobra.Command {
 				if err := a.confirm("delete " + strings.Join(args, ", ")); err != nil {
 					return err
 				}
-				req := kmsg.NewPtrDeleteGroupsRequest()
-				req.Groups = args
-				resp, err := ask[*kmsg.DeleteGroupsResponse](cmd.Context(), k, req)
-				if err != nil {
+				if err := admin.DeleteGroups(cmd.Context(), k, args); err != nil {
 					return err
-				}
-				for _, g := range resp.Groups {
-					if err := kafkaCode("group "+g.Group, g.ErrorCode, nil); err != nil {
-						return err
-					}
 				}
 			}
 			return a.print.Print(map[string]any{"deleted": args, "dry_run": dryRun}, func() *output.Rows {
@@ -445,13 +360,4 @@ func (a *app) groupDelete() *cobra.Command {
 	}
 	c.Flags().BoolVar(&dryRun, "dry-run", false, "say what would be deleted")
 	return c
-}
-
-func sortedKeys[K interface{ ~string | ~int32 }, V any](m map[K]V) []K {
-	keys := make([]K, 0, len(m))
-	for k := range m {
-		keys = append(keys, k)
-	}
-	slices.Sort(keys)
-	return keys
 }

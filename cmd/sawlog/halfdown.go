@@ -2,18 +2,17 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"sync"
 	"time"
 
-	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"sawlog/cmd/sawlog/output"
+	"sawlog/consumer/admin"
 )
 
 // lookTime bounds how long a broker is waited for when it is only asked whether
@@ -70,7 +69,7 @@ func (k *kafka) silent(ctx context.Context, brokers []kmsg.MetadataResponseBroke
 	var asking sync.WaitGroup
 	for _, b := range brokers {
 		asking.Go(func() {
-			if _, err := k.Broker(int(b.NodeID)).Request(ctx, kmsg.NewPtrApiVersionsRequest()); err != nil {
+			if _, err := k.Client.Broker(int(b.NodeID)).Request(ctx, kmsg.NewPtrApiVersionsRequest()); err != nil {
 				mu.Lock()
 				defer mu.Unlock()
 				down = append(down, fmt.Sprintf("%d (%s:%d)", b.NodeID, b.Host, b.Port))
@@ -85,9 +84,6 @@ func (k *kafka) silent(ctx context.Context, brokers []kmsg.MetadataResponseBroke
 // controlled tells whether a broker knows an active controller; one that can't
 // say is believed to.
 func (k *kafka) controlled(ctx context.Context, b *kgo.Broker) bool {
-	resp, err := b.Request(ctx, quorumRequest())
-	if err != nil {
-		return true
-	}
-	return !errors.Is(kerr.ErrorForCode(resp.(*kmsg.DescribeQuorumResponse).ErrorCode), kerr.NotLeaderForPartition)
+	quorum, err := admin.DescribeQuorum(ctx, b)
+	return err != nil || quorum != nil
 }

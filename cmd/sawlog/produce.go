@@ -15,6 +15,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"sawlog/cmd/sawlog/output"
+	"sawlog/consumer"
+	"sawlog/consumer/admin"
 )
 
 type produceFlags struct {
@@ -350,7 +352,7 @@ func (p *producing) explain(err error, where string) error {
 		return output.Errorf(output.Failed, "%s: larger than the topic takes", where).
 			WithHint("sawlog topic alter %s --config max.message.bytes=N (it is %d now)", p.topic, p.limits.maxBatch)
 	case errors.As(err, &code):
-		return kafkaError(where, code)
+		return &admin.Error{What: where, Code: code}
 	case errors.Is(err, context.Canceled):
 		return err
 	}
@@ -390,18 +392,18 @@ func (a *app) topicLimits(ctx context.Context, topic string) (topicLimits, error
 		return limits, err
 	}
 	defer k.Close()
-	configs, err := k.topicConfigs(ctx, topic, true)
-	if output.Code(err) == output.NotFound {
+	topics, err := admin.Topics(ctx, k, topic)
+	if errors.Is(err, consumer.ErrUnknownTopic) {
 		return limits, nil // it will be made by the first record
 	}
 	if err != nil {
 		return limits, err
 	}
-	meta, err := k.metadata(ctx, topic)
+	limits.partitions = int32(len(topics[0].Partitions))
+	configs, err := k.topicConfigs(ctx, topic, true)
 	if err != nil {
 		return limits, err
 	}
-	limits.partitions = int32(len(meta.Topics[0].Partitions))
 	for _, c := range configs {
 		n, err := strconv.ParseInt(c.Value, 10, 64)
 		switch {

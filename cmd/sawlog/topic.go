@@ -1,13 +1,13 @@
 package main
 
 import (
-	"sort"
 	"strings"
 
 	"github.com/spf13/cobra"
-	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"sawlog/cmd/sawlog/output"
+	"sawlog/consumer/admin"
+	"sawlog/offsets"
 )
 
 func (a *app) topic() *cobra.Command {
@@ -38,18 +38,16 @@ func (a *app) topicList() *cobra.Command {
 				return err
 			}
 			defer k.Close()
-			meta, err := k.metadata(cmd.Context())
+			topics, err := admin.Topics(cmd.Context(), k)
 			if err != nil {
 				return err
 			}
 			list := []topicLine{}
-			for _, t := range meta.Topics {
-				if t.IsInternal && !internal {
-					continue
+			for i := range topics {
+				if t := &topics[i]; !t.Internal || internal {
+					list = append(list, describeLine(t))
 				}
-				list = append(list, describeLine(t))
 			}
-			sort.Slice(list, func(i, j int) bool { return list[i].Name < list[j].Name })
 			return a.print.Print(list, func() *output.Rows {
 				rows := &output.Rows{Head: []string{"TOPIC", "PARTITIONS", "REPLICAS", "ID"}}
 				for _, t := range list {
@@ -63,12 +61,8 @@ func (a *app) topicList() *cobra.Command {
 	return c
 }
 
-func describeLine(t kmsg.MetadataResponseTopic) topicLine {
-	line := topicLine{Name: deref(t.Topic), ID: topicID(t.TopicID), Partitions: len(t.Partitions), Internal: t.IsInternal}
-	if len(t.Partitions) > 0 {
-		line.Replicas = len(t.Partitions[0].Replicas)
-	}
-	return line
+func describeLine(t *admin.Topic) topicLine {
+	return topicLine{Name: t.Name, ID: topicID(t.ID), Partitions: len(t.Partitions), Replicas: t.Replicas(), Internal: t.Internal}
 }
 
 func (a *app) topicCreate() *cobra.Command {
@@ -80,37 +74,22 @@ func (a *app) topicCreate() *cobra.Command {
 		Use: "create NAME", Short: "Make a topic", Args: cobra.ExactArgs(1),
 		Example: "  sawlog topic create invoices --partitions 6 --config retention.ms=604800000",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			req := kmsg.NewPtrCreateTopicsRequest()
-			t := kmsg.NewCreateTopicsRequestTopic()
-			t.Topic, t.NumPartitions, t.ReplicationFactor = args[0], partitions, replication
 			pairs, err := keyValues("--config", configs)
 			if err != nil {
 				return err
 			}
-			for _, kv := range pairs {
-				config := kmsg.NewCreateTopicsRequestTopicConfig()
-				config.Name, config.Value = kv[0], new(kv[1])
-				t.Configs = append(t.Configs, config)
-			}
-			req.Topics = append(req.Topics, t)
-			req.TimeoutMillis = int32(a.timeout.Milliseconds())
-			req.ValidateOnly = dryRun
 			k, err := a.dial(cmd.Context())
 			if err != nil {
 				return err
 			}
 			defer k.Close()
-			resp, err := ask[*kmsg.CreateTopicsResponse](cmd.Context(), k, req)
+			made, err := admin.CreateTopic(cmd.Context(), k, admin.NewTopic{Name: args[0], Partitions: partitions, Replicas: replication, Configs: pairs}, dryRun)
 			if err != nil {
 				return err
 			}
-			made := resp.Topics[0]
-			if err := kafkaCode("topic "+args[0], made.ErrorCode, made.ErrorMessage); err != nil {
-				return err
-			}
 			line := topicLine{
-				Name: args[0], ID: topicID(made.TopicID),
-				Partitions: int(made.NumPartitions), Replicas: int(made.ReplicationFactor),
+				Name: args[0], ID: topicID(made.ID),
+				Partitions: int(made.Partitions), Replicas: int(made.Replicas),
 			}
 			return a.print.Print(line, func() *output.Rows {
 				rows := &output.Rows{Head: []string{"TOPIC", "PARTITIONS", "REPLICAS", "ID"}}
@@ -149,29 +128,15 @@ func (a *app) topicDelete() *cobra.Command {
 				return err
 			}
 			defer k.Close()
-			if _, err := k.metadata(cmd.Context(), args...); err != nil {
+			if _, err := admin.Topics(cmd.Context(), k, args...); err != nil {
 				return err
 			}
 			if !dryRun {
 				if err := a.confirm("delete " + strings.Join(args, ", ")); err != nil {
 					return err
 				}
-				req := kmsg.NewPtrDeleteTopicsRequest()
-				req.TopicNames = args
-				req.TimeoutMillis = int32(a.timeout.Milliseconds())
-				for _, name := range args {
-					t := kmsg.NewDeleteTopicsRequestTopic()
-					t.Topic = new(name)
-					req.Topics = append(req.Topics, t)
-				}
-				resp, err := ask[*kmsg.DeleteTopicsResponse](cmd.Context(), k, req)
-				if err != nil {
+				if err := admin.DeleteTopics(cmd.Context(), k, args); err != nil {
 					return err
-				}
-				for _, t := range resp.Topics {
-					if err := kafkaCode("topic "+deref(t.Topic), t.ErrorCode, t.ErrorMessage); err != nil {
-						return err
-					}
 				}
 			}
 			type deleted struct {
@@ -237,34 +202,24 @@ func (a *app) topicOffsets() *cobra.Command {
 }
 
 func (a *app) partitions(cmd *cobra.Command, k *kafka, topic string) ([]partitionLine, error) {
-	meta, err := k.metadata(cmd.Context(), topic)
+	topics, err := admin.Topics(cmd.Context(), k, topic)
 	if err != nil {
 		return nil, err
 	}
-	lines := []partitionLine{}
-	var ids []int32
-	for _, p := range meta.Topics[0].Partitions {
-		lines = append(lines, partitionLine{Partition: p.Partition, Leader: p.Leader, Epoch: p.LeaderEpoch, Replicas: p.Replicas, ISR: p.ISR})
-		ids = append(ids, p.Partition)
-	}
-	sort.Slice(lines, func(i, j int) bool { return lines[i].Partition < lines[j].Partition })
-	starts, err := k.offsetsAt(cmd.Context(), topic, ids, -2)
-	if err != nil {
+	ps := admin.PartitionsOf(topics)
+	if err := admin.Bounds(cmd.Context(), k, ps); err != nil {
 		return nil, err
 	}
-	ends, err := k.offsetsAt(cmd.Context(), topic, ids, -1)
-	if err != nil {
-		return nil, err
-	}
-	for i := range lines {
-		lines[i].Start, lines[i].End = starts[lines[i].Partition], ends[lines[i].Partition]
+	lines := make([]partitionLine, len(ps))
+	for i, p := range ps {
+		lines[i] = partitionLine{p.Index, p.Leader, p.Epoch, p.Replicas, p.ISR, p.Start, p.End}
 	}
 	return lines, nil
 }
 
-func topicID(id [16]byte) string {
-	if id == [16]byte{} {
+func topicID(id offsets.TopicID) string {
+	if id.IsZero() {
 		return ""
 	}
-	return idText(id)
+	return id.String()
 }

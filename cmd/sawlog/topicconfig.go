@@ -2,17 +2,15 @@ package main
 
 import (
 	"context"
-	"sort"
 	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"sawlog/cmd/sawlog/output"
+	"sawlog/consumer/admin"
 	"sawlog/offsets"
 )
-
-func idText(id [16]byte) string { return offsets.TopicID(id).String() }
 
 type configLine struct {
 	Name   string `json:"name"`
@@ -37,11 +35,11 @@ func (a *app) topicDescribe() *cobra.Command {
 				return err
 			}
 			defer k.Close()
-			meta, err := k.metadata(cmd.Context(), args[0])
+			topics, err := admin.Topics(cmd.Context(), k, args[0])
 			if err != nil {
 				return err
 			}
-			d := topicDescription{topicLine: describeLine(meta.Topics[0])}
+			d := topicDescription{topicLine: describeLine(&topics[0])}
 			if d.List, err = a.partitions(cmd, k, args[0]); err != nil {
 				return err
 			}
@@ -73,26 +71,16 @@ func (d topicDescription) rows() *output.Rows {
 
 // topicConfigs lists a topic's configs by name: those that were set, or all.
 func (k *kafka) topicConfigs(ctx context.Context, topic string, all bool) ([]configLine, error) {
-	req := kmsg.NewPtrDescribeConfigsRequest()
-	r := kmsg.NewDescribeConfigsRequestResource()
-	r.ResourceType, r.ResourceName = kmsg.ConfigResourceTypeTopic, topic
-	req.Resources = append(req.Resources, r)
-	resp, err := ask[*kmsg.DescribeConfigsResponse](ctx, k, req)
+	configs, err := admin.Configs(ctx, k, kmsg.ConfigResourceTypeTopic, []string{topic}, nil)
 	if err != nil {
 		return nil, err
 	}
 	lines := []configLine{}
-	for _, r := range resp.Resources {
-		if err := kafkaCode("configs of "+topic, r.ErrorCode, r.ErrorMessage); err != nil {
-			return nil, err
-		}
-		for _, c := range r.Configs {
-			if all || c.Source == kmsg.ConfigSourceDynamicTopicConfig {
-				lines = append(lines, configLine{c.Name, deref(c.Value), c.Source.String()})
-			}
+	for _, c := range configs[topic] {
+		if all || c.Source == kmsg.ConfigSourceDynamicTopicConfig {
+			lines = append(lines, configLine{c.Name, c.Value, c.Source.String()})
 		}
 	}
-	sort.Slice(lines, func(i, j int) bool { return lines[i].Name < lines[j].Name })
 	return lines, nil
 }
 
@@ -116,21 +104,22 @@ func (a *app) topicAlter() *cobra.Command {
 				return err
 			}
 			defer k.Close()
-			if _, err := k.metadata(cmd.Context(), args[0]); err != nil {
+			if _, err := admin.Topics(cmd.Context(), k, args[0]); err != nil {
 				return err
 			}
 			if partitions != 0 { // before anything is changed
-				if err := a.addPartitions(cmd, k, args[0], partitions, true); err != nil {
+				if err := admin.CreatePartitions(cmd.Context(), k, args[0], partitions, true); err != nil {
 					return err
 				}
 			}
 			if len(pairs)+len(unset) > 0 {
-				if err := a.alterConfigs(cmd, k, args[0], pairs, unset, dryRun); err != nil {
+				change := admin.Change{Kind: kmsg.ConfigResourceTypeTopic, Name: args[0], Set: pairs, Unset: unset}
+				if err := admin.AlterConfigs(cmd.Context(), k, []admin.Change{change}, dryRun); err != nil {
 					return err
 				}
 			}
 			if partitions != 0 && !dryRun {
-				if err := a.addPartitions(cmd, k, args[0], partitions, false); err != nil {
+				if err := admin.CreatePartitions(cmd.Context(), k, args[0], partitions, false); err != nil {
 					return err
 				}
 			}
@@ -154,59 +143,16 @@ func (a *app) topicAlter() *cobra.Command {
 	return c
 }
 
-func (a *app) alterConfigs(cmd *cobra.Command, k *kafka, topic string, set [][2]string, unset []string, dryRun bool) error {
-	req := kmsg.NewPtrIncrementalAlterConfigsRequest()
-	req.ValidateOnly = dryRun
-	r := kmsg.NewIncrementalAlterConfigsRequestResource()
-	r.ResourceType, r.ResourceName = kmsg.ConfigResourceTypeTopic, topic
-	for _, kv := range set {
-		c := kmsg.NewIncrementalAlterConfigsRequestResourceConfig()
-		c.Name, c.Op, c.Value = kv[0], kmsg.IncrementalAlterConfigOpSet, new(kv[1])
-		r.Configs = append(r.Configs, c)
-	}
-	for _, name := range unset {
-		c := kmsg.NewIncrementalAlterConfigsRequestResourceConfig()
-		c.Name, c.Op = name, kmsg.IncrementalAlterConfigOpDelete
-		r.Configs = append(r.Configs, c)
-	}
-	req.Resources = append(req.Resources, r)
-	resp, err := ask[*kmsg.IncrementalAlterConfigsResponse](cmd.Context(), k, req)
-	if err != nil {
-		return err
-	}
-	for _, r := range resp.Resources {
-		if err := kafkaCode("configs of "+topic, r.ErrorCode, r.ErrorMessage); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (a *app) addPartitions(cmd *cobra.Command, k *kafka, topic string, total int32, dryRun bool) error {
-	req := kmsg.NewPtrCreatePartitionsRequest()
-	req.ValidateOnly = dryRun
-	req.TimeoutMillis = int32(a.timeout.Milliseconds())
-	t := kmsg.NewCreatePartitionsRequestTopic()
-	t.Topic, t.Count = topic, total
-	req.Topics = append(req.Topics, t)
-	resp, err := ask[*kmsg.CreatePartitionsResponse](cmd.Context(), k, req)
-	if err != nil {
-		return err
-	}
-	return kafkaCode("partitions of "+topic, resp.Topics[0].ErrorCode, resp.Topics[0].ErrorMessage)
-}
-
 func (a *app) offsetsAtTime(cmd *cobra.Command, k *kafka, topic string, lines []partitionLine, at string) error {
 	when, err := offsets.ParseTime(at, time.Now())
 	if err != nil {
 		return output.Errorf(output.Usage, "--at %s", err)
 	}
-	var ids []int32
-	for _, p := range lines {
-		ids = append(ids, p.Partition)
+	ps := make([]*admin.Partition, len(lines))
+	for i, p := range lines {
+		ps[i] = &admin.Partition{Topic: topic, Index: p.Partition}
 	}
-	found, err := k.offsetsAt(cmd.Context(), topic, ids, when.UnixMilli())
-	if err != nil {
+	if err := admin.OffsetsAt(cmd.Context(), k, ps, when.UnixMilli()); err != nil {
 		return err
 	}
 	type line struct {
@@ -215,8 +161,8 @@ func (a *app) offsetsAtTime(cmd *cobra.Command, k *kafka, topic string, lines []
 		Offset    int64     `json:"offset"` // the log end when no record is that young
 	}
 	list := []line{}
-	for _, p := range lines {
-		o := found[p.Partition]
+	for i, p := range lines {
+		o := ps[i].Found
 		if o < 0 {
 			o = p.End
 		}

@@ -2,7 +2,8 @@ package main
 
 import (
 	"context"
-	"fmt"
+	"errors"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -10,9 +11,9 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/twmb/franz-go/pkg/kerr"
-	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"sawlog/cmd/sawlog/output"
+	"sawlog/consumer/admin"
 	"sawlog/offsets"
 )
 
@@ -64,7 +65,7 @@ func (a *app) trim(ctx context.Context, k *kafka, q offsets.Query, dryRun bool) 
 		return err
 	}
 	done := []trimmed{}
-	for _, p := range sortedKeys(ranges) {
+	for _, p := range slices.Sorted(maps.Keys(ranges)) {
 		r := ranges[p]
 		done = append(done, trimmed{q.Topic, p, int64(r.Start), int64(max(r.Start, r.End)), dryRun})
 	}
@@ -75,7 +76,14 @@ func (a *app) trim(ctx context.Context, k *kafka, q offsets.Query, dryRun bool) 
 		if err := a.confirm("delete the oldest records of " + q.Topic); err != nil {
 			return err
 		}
-		starts, err := k.deleteRecords(ctx, q.Topic, done)
+		below := map[int32]int64{}
+		for _, d := range done {
+			below[d.Partition] = d.To
+		}
+		starts, err := admin.DeleteRecords(ctx, k, q.Topic, below)
+		if errors.Is(err, kerr.PolicyViolation) {
+			return &output.Error{Code: output.Usage, Err: err, Hint: "sawlog topic alter " + q.Topic + " --config cleanup.policy=compact,delete allows both"}
+		}
 		if err != nil {
 			return err
 		}
@@ -90,42 +98,6 @@ func (a *app) trim(ctx context.Context, k *kafka, q offsets.Query, dryRun bool) 
 		}
 		return rows
 	})
-}
-
-// deleteRecords deletes the records below each partition's To and tells where
-// its log starts now.
-func (k *kafka) deleteRecords(ctx context.Context, topic string, to []trimmed) (map[int32]int64, error) {
-	req := kmsg.NewPtrDeleteRecordsRequest()
-	req.TimeoutMillis = int32(k.timeout.Milliseconds())
-	t := kmsg.NewDeleteRecordsRequestTopic()
-	t.Topic = topic
-	for _, d := range to {
-		p := kmsg.NewDeleteRecordsRequestTopicPartition()
-		p.Partition, p.Offset = d.Partition, d.To
-		t.Partitions = append(t.Partitions, p)
-	}
-	req.Topics = append(req.Topics, t)
-	starts := map[int32]int64{}
-	ctx, cancel := context.WithTimeout(ctx, k.timeout)
-	defer cancel()
-	for _, shard := range k.RequestSharded(ctx, req) {
-		if shard.Err != nil {
-			return nil, k.explain(shard.Err)
-		}
-		for _, t := range shard.Resp.(*kmsg.DeleteRecordsResponse).Topics {
-			for _, p := range t.Partitions {
-				if p.ErrorCode == kerr.PolicyViolation.Code {
-					return nil, output.Errorf(output.Usage, "%s is compacted: its old records are removed by key, not by offset", t.Topic).
-						WithHint("sawlog topic alter %s --config cleanup.policy=compact,delete allows both", t.Topic)
-				}
-				if err := kafkaCode(fmt.Sprintf("records of %s/%d", t.Topic, p.Partition), p.ErrorCode, nil); err != nil {
-					return nil, err
-				}
-				starts[p.Partition] = p.LowWatermark
-			}
-		}
-	}
-	return starts, nil
 }
 
 // holdPrefix starts the topic configs by which load jobs keep records.

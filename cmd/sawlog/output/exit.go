@@ -8,6 +8,7 @@ import (
 	"fmt"
 
 	"sawlog/consumer"
+	"sawlog/consumer/admin"
 	"sawlog/jobs"
 	"sawlog/loader"
 )
@@ -103,9 +104,13 @@ func Code(err error) int {
 	}
 	var load *loader.Error
 	var wrong jobs.Problems
+	var refused *admin.Error
 	switch {
 	case errors.As(err, &load):
 		return load.Code
+	case errors.As(err, &refused):
+		code, _ := kafkaExit(refused.Code)
+		return code
 	case errors.As(err, &wrong):
 		return Usage
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, consumer.ErrUnavailable):
@@ -122,12 +127,15 @@ func Code(err error) int {
 func Advice(err error) string {
 	var advised interface{ Advice() string }
 	var load *loader.Error
+	var refused *admin.Error
 	hint := ""
 	switch {
 	case errors.As(err, &advised):
 		hint = advised.Advice()
 	case errors.As(err, &load):
 		hint = load.Hint
+	case errors.As(err, &refused):
+		_, hint = kafkaExit(refused.Code)
 	}
 	if hint == "" && errors.Is(err, consumer.ErrUnknownTopic) {
 		return "sawlog topic list shows the topics of a cluster: is --brokers the one that is meant?"
