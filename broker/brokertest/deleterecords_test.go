@@ -2,6 +2,7 @@ package brokertest_test
 
 import (
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -64,6 +65,57 @@ func TestDeletedRecordsAreGoneEverywhere(t *testing.T) {
 			}
 		}
 	}, kgo.RecordPartitioner(kgo.ManualPartitioner()))
+}
+
+// TestTrimmedWithinABatch: a partition whose records were deleted up to the middle
+// of a batch is moved to brokers that have nothing of it, which have it, and go on,
+// as any other.
+func TestTrimmedWithinABatch(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := brokertest.NewCluster(t, 3)
+		c.StartAll()
+		cl := c.Client("client", kgo.DefaultProduceTopic("t"), kgo.ProducerLinger(10*time.Millisecond))
+		defer cl.Close()
+		create(t, cl, "t", 1, 1)
+		send := func() {
+			var records []*kgo.Record
+			for range 10 {
+				records = append(records, kgo.StringRecord("x"))
+			}
+			if err := cl.ProduceSync(t.Context(), records...).FirstErr(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		send()
+		if code, low := deleteRecords(t, leaderOf(t, c, 0), 5, longWait); code != 0 || low != 5 {
+			t.Fatalf("%v, low watermark %d", kerr.ErrorForCode(code), low)
+		}
+		reassign(t, cl, 1, []int32{1, 2, 3})
+		awaitISR(t, c, 3)
+		topic := knownID(t, cl)
+		for _, n := range c.Nodes {
+			n.Kill()
+			send()
+			n.Start()
+			c.Settle()
+			awaitISR(t, c, 3)
+		}
+		for _, n := range c.Nodes {
+			if start := startAt(t, n, topic, 5); start != 5 {
+				t.Errorf("the log begins at %d on node %d", start, n.ID)
+			}
+		}
+		reader := c.Client("reader", kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{"t": {0: kgo.NewOffset().AtStart()}}))
+		defer reader.Close()
+		for next := int64(5); next < 40; {
+			for _, r := range reader.PollFetches(t.Context()).Records() {
+				if r.Offset != next {
+					t.Fatalf("offset %d is read, want %d", r.Offset, next)
+				}
+				next++
+			}
+		}
+	})
 }
 
 // deleteRecords deletes records of partition 0 of topic t at its leader.

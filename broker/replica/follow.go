@@ -1,6 +1,7 @@
 package replica
 
 import (
+	"sawlog/broker/record"
 	"sawlog/offsets"
 )
 
@@ -58,7 +59,7 @@ func (p *Partition) Follow(asked Position, a Answer) (lost bool, err error) {
 		return p.cut(to)
 	}
 	if len(a.Records) > 0 {
-		err = p.log.AppendReplica(a.Records)
+		err = p.take(a.Records)
 	}
 	// What was written counts also with an error.
 	end := p.log.End()
@@ -73,6 +74,21 @@ func (p *Partition) Follow(asked Position, a Answer) (lost bool, err error) {
 		}
 	})
 	return false, err
+}
+
+// take appends what a leader sent. Where the leader's log begins within a batch, as
+// DeleteRecords leaves it, a log that begins anew there is sent the whole batch: it
+// begins with that then (KAFKA-6975), and what is before the leader's start is
+// deleted as it is there.
+func (p *Partition) take(records []byte) error {
+	end := p.log.End()
+	first, _, err := record.Split(records)
+	if err == nil && p.log.Start() == end && first.BaseOffset() < end && first.LastOffset() >= end && first.CheckCRC() == nil {
+		if err := p.restart(first.BaseOffset()); err != nil {
+			return err
+		}
+	}
+	return p.log.AppendReplica(records)
 }
 
 // cut shortens a follower's log.
