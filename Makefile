@@ -59,9 +59,13 @@ bin/sawlog: FORCE
 run: bin/sawlog
 	@exec bin/sawlog demo
 
-# All tests but for make yarn and make examples. What this machine lacks is skipped, and named
-# before the results; under SAWLOG_TEST_REQUIRE=all a skip is a failure.
-test: bin/sawlog race
+# Tests run the program that was built before them.
+test compat hdfs yarn examples soak chaos failover: export SAWLOG_BINARY ?= $(CURDIR)/bin/sawlog
+
+# All tests but for make yarn and make examples, and what is RACED under the race
+# detector. What this machine lacks is skipped, and named before the results; under
+# SAWLOG_TEST_REQUIRE=all a skip is a failure.
+test: bin/sawlog $(if $(RACED),race)
 	$(call tested,-skip 'TestProofYARN|TestEveryExampleWorks' $(call OURS,./...))
 
 race:
@@ -94,18 +98,18 @@ lint: bin/staticcheck bin/errcheck bin/deadcode
 crash:
 	go test -count=1 -timeout 20m -run 'Crash|Kill|Torn|Recover' -skip HDFS $(call OURS,./broker/... ./offsets/... ./loader/... ./jobs/...)
 
-# The go command's fuzzer can end with "context deadline exceeded" when its time
-# is up while an input is being tried; that is no finding. A finding is written
-# to testdata and named.
+# Fuzzing ends with "context deadline exceeded" when its time is up while an input
+# is being tried; that is no finding. A finding is written to testdata and named.
 fuzz:
-	@out=$$(mktemp); trap 'rm -f $$out' EXIT; for pkg in $$(go list ./...); do \
-	  dir=$$(go list -f '{{.Dir}}' $$pkg); \
-	  for target in $$(cat $$dir/*_test.go 2>/dev/null | grep -oE '^func Fuzz[A-Za-z0-9_]+' | awk '{print $$2}'); do \
+	@dir=$$(mktemp -d); trap 'rm -rf $$dir' EXIT; cache=$$(go env GOCACHE)/fuzz/sawlog; \
+	for pkg in $$(git ls-files '*_test.go' | xargs grep -l '^func Fuzz' | xargs -n 1 dirname | sort -u); do \
+	  go test -c -fuzz . -o $$dir/test ./$$pkg || exit 1; \
+	  for target in $$(grep -hoE '^func Fuzz[A-Za-z0-9_]+' $$pkg/*_test.go | awk '{print $$2}'); do \
 	    echo "fuzz $$pkg $$target"; \
-	    if go test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) $$pkg >$$out 2>&1; then tail -n 1 $$out; \
-	    elif grep -q 'context deadline exceeded' $$out && ! grep -qE 'Failing input|panic' $$out; then \
+	    if (cd $$pkg && $$dir/test -test.run '^$$' -test.fuzz "^$$target\$$" -test.fuzztime $(FUZZTIME) -test.fuzzcachedir $$cache/$$pkg) >$$dir/out 2>&1; then tail -n 1 $$dir/out; \
+	    elif grep -q 'context deadline exceeded' $$dir/out && ! grep -qE 'Failing input|panic' $$dir/out; then \
 	      echo "no finding; time was up in the middle of an input"; \
-	    else cat $$out; exit 1; fi; \
+	    else cat $$dir/out; exit 1; fi; \
 	  done; done
 
 # The clients, tools and the broker of others against a server of ours: Java,

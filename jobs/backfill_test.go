@@ -288,7 +288,7 @@ func judgeEnd(t *testing.T, seed uint64, status string, m move, items []itemFact
 // Every item has one run, which commits once.
 func TestBackfillKilledAtEveryAppend(t *testing.T) {
 	for _, keep := range []bool{false, true} {
-		for die := 1; ; die++ {
+		for die := 1; ; die += stride() {
 			over := false
 			synctest.Test(t, func(t *testing.T) { over = killBackfill(t, keep, die) })
 			if over {

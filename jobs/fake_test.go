@@ -432,3 +432,12 @@ func (w *world) statuses() string {
 	}
 	return out.String()[1:]
 }
+
+// stride is from one append that a test dies at to the next. Where tests are to be
+// short, as they are under the race detector, some of them show what it can find.
+func stride() int {
+	if testing.Short() {
+		return 6
+	}
+	return 1
+}

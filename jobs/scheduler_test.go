@@ -513,7 +513,7 @@ func TestFollowFromAnEvent(t *testing.T) {
 func TestKilledAtEveryAppend(t *testing.T) {
 	for _, policy := range []string{"missing", "latest"} {
 		for _, keep := range []bool{false, true} {
-			for die := 2; ; die++ {
+			for die := 2; ; die += stride() {
 				done := false
 				synctest.Test(t, func(t *testing.T) { done = dieOnce(t, policy, keep, die) })
 				if done {

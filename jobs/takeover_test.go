@@ -18,7 +18,7 @@ func TestTakeover(t *testing.T) {
 	for _, policy := range []string{"missing", "latest"} {
 		for _, keep := range []bool{false, true} {
 			for _, pause := range []time.Duration{0, time.Minute, 90 * time.Minute} {
-				for die := 2; ; die++ {
+				for die := 2; ; die += stride() {
 					over := false
 					synctest.Test(t, func(t *testing.T) { over = takeover(t, policy, keep, pause, die) })
 					if over {

@@ -316,6 +316,10 @@ func TestCrashAnywhere(t *testing.T) {
 	fields := []BucketField{{Name: "p"}, {Name: "q", From: "x.y"}}
 	want, _ := faultless(t, fields...)
 	mem := vfs.NewMem()
+	every := 8
+	if testing.Short() {
+		every = 64
+	}
 	var crashed []*vfs.Mem
 	rnd := rand.New(rand.NewPCG(1, 2))
 	ops := 0
@@ -326,7 +330,7 @@ func TestCrashAnywhere(t *testing.T) {
 		if op == vfs.OpStat || op == vfs.OpRead || op == vfs.OpReadDir || op == vfs.OpOpen {
 			return nil // changes nothing: the cut before the next change is the same
 		}
-		if ops++; ops%8 == 0 {
+		if ops++; ops%every == 0 {
 			crashed = append(crashed, mem.CrashClone(rnd))
 		}
 		return nil
@@ -334,7 +338,7 @@ func TestCrashAnywhere(t *testing.T) {
 	if err := drive(t.Context(), local.New(mem, "/root"), &source{fields: fields}, nil); err != nil {
 		t.Fatal(err)
 	}
-	if len(crashed) < 80 {
+	if len(crashed) < 640/every {
 		t.Fatalf("only %d cuts", len(crashed))
 	}
 	for n, left := range crashed {
@@ -346,8 +350,11 @@ func TestCrashAnywhere(t *testing.T) {
 // the process survives; whatever it answers, a later run brings all to its end.
 func TestFaultAnywhere(t *testing.T) {
 	want, _ := faultless(t)
-	failures := 0
-	for seed := range uint64(60) {
+	failures, seeds := 0, 60
+	if testing.Short() {
+		seeds = 9
+	}
+	for seed := range uint64(seeds) {
 		rnd := rand.New(rand.NewPCG(seed, 3))
 		mem := vfs.NewMem()
 		errno := []syscall.Errno{syscall.EIO, syscall.ENOSPC, syscall.ETIMEDOUT}[seed%3]
@@ -373,7 +380,7 @@ func TestFaultAnywhere(t *testing.T) {
 		mem.Inject(nil)
 		recovered(t, s, want)
 	}
-	if failures < 60 {
+	if failures < seeds {
 		t.Errorf("only %d runs failed: the faults were not felt", failures)
 	}
 }
@@ -412,7 +419,7 @@ func TestKill(t *testing.T) {
 	seen := map[string]int{}
 	for k, point := range points {
 		row := rowOf(point)
-		if seen[row]++; seen[row] > 1 && k%13 != 0 {
+		if seen[row]++; seen[row] > 1 && (testing.Short() || k%13 != 0) {
 			continue // the first of each row, and some more
 		}
 		t.Run(fmt.Sprintf("%s/%d", row, k), func(t *testing.T) {
