@@ -94,19 +94,21 @@ func TestEveryExampleWorks(t *testing.T) {
 		}
 	}
 	s.write("etc/sawlog.yaml", "data: etc/data\n")
-	var lines, last []string
+	var lines, moves, last []string
 	for _, c := range verbsOf(tree()) {
 		for _, line := range examplesOf(c) {
 			switch {
 			case slices.Contains(lines, line):
-			case strings.HasPrefix(line, "sawlog cluster move"), strings.HasPrefix(line, "sawlog cluster forget"): // others use what is there
+			case strings.HasPrefix(line, "sawlog cluster move"): // others use what is there
+				moves = append(moves, line)
+			case strings.HasPrefix(line, "sawlog cluster forget"): // and moves that broker
 				last = append(last, line)
 			default:
 				lines = append(lines, line)
 			}
 		}
 	}
-	for _, line := range slices.Concat(lines, last) {
+	for _, line := range slices.Concat(lines, moves, last) {
 		s.before(line, third)
 		s.example(line)
 	}
