@@ -54,8 +54,8 @@ func (s *Scheduler) committed(id string) (*Run, *jobState, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	if r.Status != Committed || r.Ledger == nil {
-		return nil, nil, refuse(ErrConflict, "run %s is %s: it has loaded nothing that could be loaded again", id, r.Status)
+	if err := r.CannotLoadAgain(); err != nil {
+		return nil, nil, err
 	}
 	j, err := s.job(r.Job)
 	if err == nil && j.spec == nil {

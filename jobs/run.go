@@ -27,6 +27,9 @@ const (
 	ByBackfill = "backfill"
 )
 
+// RunKinds are the reasons why runs are made.
+var RunKinds = []string{ByTick, ByHand, ByBackfill}
+
 // Run is one run of one data set of a job, from queue to end. Its JSON is what
 // people read and what the journal keeps.
 type Run struct {
@@ -149,6 +152,22 @@ func (r *Run) CannotRetry() error {
 		hint = "sawlog runs watch " + r.Run + " follows it to its end"
 	}
 	return &Refusal{Kind: ErrConflict, Msg: fmt.Sprintf("run %s is %s: there is nothing to retry", r.Run, r.Status), Hint: hint}
+}
+
+// CannotLoadAgain is why the files of a run can't be checked, made again or
+// replaced, nil where they can.
+func (r *Run) CannotLoadAgain() error {
+	if r.Status == Committed && r.Ledger != nil {
+		return nil
+	}
+	hint := "sawlog runs retry " + r.Run + " tries it again"
+	switch {
+	case r.Open():
+		hint = "sawlog runs watch " + r.Run + " follows it to its end"
+	case r.Status == Covered:
+		hint = "there was nothing left to load; other runs have its offsets"
+	}
+	return &Refusal{Kind: ErrConflict, Msg: fmt.Sprintf("run %s is %s: it has committed no files", r.Run, r.Status), Hint: hint}
 }
 
 func (r *Run) clone() *Run {

@@ -186,7 +186,10 @@ func (a *app) followBackfill(ctx context.Context, b *jobs.BackfillView) error {
 		case <-time.After(watchPause):
 		}
 		err := a.onServer(ctx, func(ctx context.Context, c *api.Client) error {
-			now, err := c.GetBackfill(ctx, b.ID)
+			now, err := c.BackfillState(ctx, b.ID)
+			if err == nil && !now.Open() {
+				now, err = c.GetBackfill(ctx, b.ID) // with how each run of it ended
+			}
 			if err == nil {
 				*b = *now
 			}

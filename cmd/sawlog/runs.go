@@ -25,12 +25,9 @@ func (a *app) runs() *cobra.Command {
 	return c
 }
 
-// runStates are what a run may be.
-var runStates = []string{jobs.Queued, jobs.Running, jobs.Committed, jobs.Covered, jobs.Failed, jobs.Partial, jobs.Cancelled}
-
 func (a *app) runsList() *cobra.Command {
 	f := jobs.RunFilter{}
-	var since string
+	var since, until string
 	c := &cobra.Command{
 		Use: "list", Short: "List runs, newest first", Args: cobra.NoArgs,
 		Example: "  sawlog runs list --status failed -o json\n  sawlog runs list --job pageviews-hourly --since -24h --limit 1000",
@@ -38,12 +35,20 @@ func (a *app) runsList() *cobra.Command {
 			if f.Limit < 1 {
 				return output.Errorf(output.Usage, "--limit %d: want 1 or more", f.Limit)
 			}
-			if f.Status != "" && !slices.Contains(runStates, f.Status) {
-				return output.Errorf(output.Usage, "--status %q: want one of %s", f.Status, strings.Join(runStates, ", "))
+			if f.Status != "" && !slices.Contains(jobs.RunStates, f.Status) {
+				return output.Errorf(output.Usage, "--status %q: want one of %s", f.Status, strings.Join(jobs.RunStates, ", "))
+			}
+			if f.Kind != "" && !slices.Contains(jobs.RunKinds, f.Kind) {
+				return output.Errorf(output.Usage, "--kind %q: want one of %s", f.Kind, strings.Join(jobs.RunKinds, ", "))
 			}
 			if since != "" {
 				if f.Since, err = offsets.ParseTime(since, time.Now()); err != nil {
 					return output.Errorf(output.Usage, "--since: %w", err)
+				}
+			}
+			if until != "" {
+				if f.Until, err = offsets.ParseTime(until, time.Now()); err != nil {
+					return output.Errorf(output.Usage, "--until: %w", err)
 				}
 			}
 			return a.onServer(cmd.Context(), func(ctx context.Context, c *api.Client) error {
@@ -57,8 +62,10 @@ func (a *app) runsList() *cobra.Command {
 	}
 	c.Flags().StringVar(&f.Job, "job", "", "of this `JOB` only")
 	c.Flags().StringVar(&f.Status, "status", "", "queued, running, committed, covered, failed, partial or cancelled")
+	c.Flags().StringVar(&f.Kind, "kind", "", "made by a tick, manual (asked for) or backfill")
 	c.Flags().StringVar(&f.Backfill, "backfill", "", "of this `BACKFILL` only")
 	c.Flags().StringVar(&since, "since", "", "that ended, or else were queued, at this `TIME` or later, such as -24h")
+	c.Flags().StringVar(&until, "until", "", "and before this `TIME`")
 	c.Flags().IntVar(&f.Limit, "limit", 50, "how many")
 	return c
 }

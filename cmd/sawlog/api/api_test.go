@@ -107,6 +107,8 @@ type world struct {
 	client  *Client
 	ready   error
 	tickets []Ticket
+
+	long *longRun // what plans and details are, where set
 }
 
 func newWorld(t *testing.T) *world {
@@ -119,7 +121,13 @@ func newWorld(t *testing.T) *world {
 	}
 	w.jobs = s
 	w.web = httptest.NewServer(New(Config{
-		Jobs: s, Cluster: fakeCluster{}, Loopback: true, Version: "9.9", Plan: r.Plan,
+		Jobs: s, Cluster: fakeCluster{}, Loopback: true, Version: "9.9",
+		Plan: func(ctx context.Context, spec *jobs.Spec, set jobs.Set, ask jobs.Ask) (*jobs.Planned, error) {
+			if w.long != nil {
+				return &jobs.Planned{ID: "p", Plan: w.long.plan, Preview: w.long.preview}, nil
+			}
+			return r.Plan(ctx, spec, set, ask)
+		},
 		Broker: func() broker.Snapshot { return broker.Snapshot{Requests: 77, LogBytes: 4096} },
 		Place: func() broker.ClusterSnapshot {
 			return broker.ClusterSnapshot{Fenced: true, Term: 5, UnderReplicated: 3, ISRShrinks: 4, TakeoverTime: 250 * time.Millisecond, Lag: map[offsets.BrokerID]int64{2: 9}}
@@ -133,6 +141,9 @@ func newWorld(t *testing.T) *world {
 		},
 		Fold: func(context.Context, *jobs.Spec, jobs.Set) (*loader.Fold, error) { return loader.NewFold(), nil },
 		Detail: func(_ context.Context, _ *jobs.Spec, run *jobs.Run) (*loader.Plan, *loader.Record, error) {
+			if w.long != nil {
+				return w.long.plan, w.long.rec, nil
+			}
 			plan := &loader.Plan{
 				Kind: loader.Load, Isolation: "read_committed", Bucket: loader.Bucket{Unit: "hour"}, Writer: loader.Writer{Format: "parquet"}, Decode: formats.Options{Value: "json"}, Topics: []loader.PlanTopic{}, Inputs: []loader.PlanInput{},
 				Splits: []loader.Split{{Index: 3, Ranges: []loader.SplitRange{}}},

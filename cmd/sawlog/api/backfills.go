@@ -4,6 +4,8 @@ import (
 	"context"
 	"net/http"
 	"net/url"
+	"strconv"
+	"time"
 
 	"sawlog/jobs"
 )
@@ -34,10 +36,31 @@ func (s *server) backfill(w http.ResponseWriter, r *http.Request) {
 		s.fail(w, r, err)
 		return
 	}
+	page, err := partOf(r.URL.Query())
+	if err != nil {
+		s.fail(w, r, err)
+		return
+	}
 	done, err := s.Jobs.Backfill(r.Context(), jobs.BackfillAsk{
 		Job: ask.Job, From: from, To: to, Only: ask.Only, Order: ask.Order, By: by(r), AcceptGap: ask.AcceptGap, DryRun: ask.DryRun,
 	})
-	s.answer(w, r, done, err)
+	s.backfillPage(w, r, page, done, err)
+}
+
+// BackfillPage is a backfill with a page of its items.
+type BackfillPage struct {
+	*jobs.BackfillView
+	Next string `json:"next,omitempty"` // after= of the page that follows; none = this is the last
+}
+
+// backfillPage answers a backfill with a page of its items.
+func (s *server) backfillPage(w http.ResponseWriter, r *http.Request, page part, b *jobs.BackfillView, err error) {
+	if err != nil {
+		s.fail(w, r, err)
+		return
+	}
+	b.Items = stretch(&page, b.Items)
+	reply(w, http.StatusOK, BackfillPage{b, page.next()})
 }
 
 // BackfillList is the answer to GET /api/v1/backfills.
@@ -61,8 +84,13 @@ func (s *server) listBackfills(w http.ResponseWriter, r *http.Request) {
 }
 
 func (s *server) getBackfill(w http.ResponseWriter, r *http.Request) {
+	page, err := partOf(r.URL.Query())
+	if err != nil {
+		s.fail(w, r, err)
+		return
+	}
 	b, err := s.Jobs.GetBackfill(r.PathValue("backfill"))
-	s.answer(w, r, b, err)
+	s.backfillPage(w, r, page, b, err)
 }
 
 func (s *server) steerBackfill(how string) http.HandlerFunc {
@@ -72,10 +100,34 @@ func (s *server) steerBackfill(how string) http.HandlerFunc {
 	}
 }
 
-// Backfill makes a backfill, or says what it would load.
+// Backfill makes a backfill, or says what it would load: all its items.
 func (c *Client) Backfill(ctx context.Context, b Backfill) (*jobs.BackfillView, error) {
-	out := &jobs.BackfillView{}
-	return out, c.post(ctx, "/api/v1/backfills", b, out)
+	const path = "/api/v1/backfills"
+	out := &BackfillPage{}
+	if err := c.post(ctx, path, b, out); err != nil {
+		return nil, err
+	}
+	return allItems(out, func(query url.Values, into *BackfillPage) error {
+		if !b.DryRun {
+			return c.get(ctx, at("backfills", out.ID), query, into)
+		}
+		same := b // the window of the first page, not of a later moment
+		same.From, same.To = out.From.UTC().Format(time.RFC3339Nano), out.To.UTC().Format(time.RFC3339Nano)
+		return c.post(ctx, path+"?"+query.Encode(), same, into)
+	})
+}
+
+// allItems reads the pages that follow a first one.
+func allItems(out *BackfillPage, read func(url.Values, *BackfillPage) error) (*jobs.BackfillView, error) {
+	for next := out.Next; next != ""; {
+		more := &BackfillPage{}
+		if err := read(url.Values{"after": {next}, "limit": {strconv.Itoa(pageMost)}}, more); err != nil {
+			return nil, err
+		}
+		out.Items = append(out.Items, more.Items...)
+		next = more.Next
+	}
+	return out.BackfillView, nil
 }
 
 // Backfills lists backfills, newest first; an empty job means all jobs.
@@ -87,10 +139,21 @@ func (c *Client) Backfills(ctx context.Context, job string) ([]*jobs.BackfillVie
 	return pages(ctx, c, "/api/v1/backfills", query, 0, func(l *BackfillList) ([]*jobs.BackfillView, string) { return l.Backfills, l.Next })
 }
 
-// GetBackfill gets one backfill with its items.
+// GetBackfill gets one backfill with all its items.
 func (c *Client) GetBackfill(ctx context.Context, id string) (*jobs.BackfillView, error) {
-	out := &jobs.BackfillView{}
-	return out, c.get(ctx, at("backfills", id), nil, out)
+	out := &BackfillPage{}
+	path := at("backfills", id)
+	if err := c.get(ctx, path, url.Values{"limit": {strconv.Itoa(pageMost)}}, out); err != nil {
+		return nil, err
+	}
+	return allItems(out, func(query url.Values, into *BackfillPage) error { return c.get(ctx, path, query, into) })
+}
+
+// BackfillState gets how far a backfill is, with one of its items at most.
+func (c *Client) BackfillState(ctx context.Context, id string) (*jobs.BackfillView, error) {
+	out := &BackfillPage{}
+	err := c.get(ctx, at("backfills", id), url.Values{"limit": {"1"}}, out)
+	return out.BackfillView, err
 }
 
 // SteerBackfill pauses, resumes, cancels or retries a backfill.

@@ -219,14 +219,14 @@ func (c *Client) Trigger(ctx context.Context, name string, t Trigger) ([]*jobs.R
 // Plan says what runs of a job would do.
 func (c *Client) Plan(ctx context.Context, name string, t Trigger) ([]PlanOf, error) {
 	var out PlanList
-	err := c.post(ctx, at("jobs", name, "plan"), t, &out)
+	err := c.post(ctx, at("jobs", name, "plan")+"?whole=true", t, &out)
 	return out.Plans, err
 }
 
 // Runs lists runs, newest first.
 func (c *Client) Runs(ctx context.Context, f jobs.RunFilter) ([]*jobs.Run, error) {
 	query := url.Values{}
-	for key, value := range map[string]string{"job": f.Job, "status": f.Status, "backfill": f.Backfill} {
+	for key, value := range map[string]string{"job": f.Job, "status": f.Status, "kind": f.Kind, "backfill": f.Backfill} {
 		if value != "" {
 			query.Set(key, value)
 		}
@@ -236,6 +236,9 @@ func (c *Client) Runs(ctx context.Context, f jobs.RunFilter) ([]*jobs.Run, error
 	}
 	if !f.Since.IsZero() {
 		query.Set("since", f.Since.UTC().Format(time.RFC3339Nano))
+	}
+	if !f.Until.IsZero() {
+		query.Set("until", f.Until.UTC().Format(time.RFC3339Nano))
 	}
 	return pages(ctx, c, "/api/v1/runs", query, cmp.Or(f.Limit, 50), func(l *RunList) ([]*jobs.Run, string) { return l.Runs, l.Next })
 }
@@ -266,10 +269,32 @@ func (c *Client) Run(ctx context.Context, id string) (*jobs.Run, error) {
 	return out, c.get(ctx, at("runs", id), nil, out)
 }
 
-// RunDetail gets one run with its splits and its commit.
+// RunDetail gets one run with all its splits and its whole commit.
 func (c *Client) RunDetail(ctx context.Context, id string) (*RunDetail, error) {
 	out := &RunDetail{}
-	return out, c.get(ctx, at("runs", id), url.Values{"detail": {"true"}}, out)
+	query := url.Values{"detail": {"true"}, "limit": {strconv.Itoa(pageMost)}}
+	if err := c.get(ctx, at("runs", id), query, out); err != nil {
+		return nil, err
+	}
+	for out.Next != "" {
+		more := &RunDetail{}
+		query.Set("after", out.Next)
+		if err := c.get(ctx, at("runs", id), query, more); err != nil {
+			return nil, err
+		}
+		out.add(more)
+	}
+	return out, nil
+}
+
+// add takes in the page that follows.
+func (d *RunDetail) add(more *RunDetail) {
+	d.Splits = append(d.Splits, more.Splits...)
+	if all, rec := d.Commit, more.Commit; all != nil && rec != nil {
+		all.Inputs, all.Files = append(all.Inputs, rec.Inputs...), append(all.Files, rec.Files...)
+		all.Retires, all.Sealed = append(all.Retires, rec.Retires...), append(all.Sealed, rec.Sealed...)
+	}
+	d.Next = more.Next
 }
 
 // Cancel ends a run.
@@ -287,7 +312,7 @@ func (c *Client) Retry(ctx context.Context, id string, r Retry) (*jobs.Run, erro
 // Again has the offsets of a committed run loaded again by the job as it is now.
 func (c *Client) Again(ctx context.Context, id string, ask AgainAsk) (*Again, error) {
 	out := &Again{}
-	return out, c.post(ctx, at("runs", id, "again"), ask, out)
+	return out, c.post(ctx, at("runs", id, "again")+"?whole=true", ask, out)
 }
 
 // Rerun remakes the files of a run from its plan; the report is out's.

@@ -292,13 +292,57 @@ func (s *server) triggerJob(w http.ResponseWriter, r *http.Request) {
 // PlanList is the answer to planning a job: one preview for each data set.
 type PlanList struct {
 	Plans []PlanOf `json:"plans"`
+	Next  string   `json:"next,omitempty"` // after= of the page that follows; none = this is the last
 }
 
 // PlanOf is what a run of one data set would do.
 type PlanOf struct {
 	jobs.Set
-	Preview *loader.Preview `json:"preview"`
-	Plan    *loader.Plan    `json:"plan,omitempty"`
+	Preview *loader.Preview `json:"preview"`        // with the ranges, splits, hours and retired files the page holds
+	Counts  PlanCounts      `json:"counts"`         // of the whole
+	Plan    *loader.Plan    `json:"plan,omitempty"` // with whole=true
+}
+
+// PlanCounts is how long the lists of a preview are, on all its pages.
+type PlanCounts struct {
+	Ranges  int `json:"ranges"`
+	Splits  int `json:"splits"`
+	Hours   int `json:"hours"`
+	Retires int `json:"retires"`
+}
+
+// previews is the part of previews that an answer holds: a page of their lists, or
+// with ?whole= all of them, and the plans.
+type previews struct {
+	part
+	whole bool
+}
+
+func previewPart(query url.Values) (previews, error) {
+	p, err := partOf(query)
+	whole := truth(query, "whole")
+	if whole {
+		p.left = maxEntries
+	}
+	return previews{p, whole}, err
+}
+
+// of is what the answer holds of one preview.
+func (p *previews) of(planned *jobs.Planned) (out PlanOf) {
+	if p.whole {
+		out.Plan = planned.Plan
+	}
+	if planned.Preview == nil {
+		return out
+	}
+	v := *planned.Preview
+	out.Counts = PlanCounts{len(v.Ranges), len(v.Splits), len(v.Hours), len(v.Retires)}
+	if !p.whole {
+		v.Ranges, v.Splits = stretch(&p.part, v.Ranges), stretch(&p.part, v.Splits)
+		v.Hours, v.Retires = stretch(&p.part, v.Hours), stretch(&p.part, v.Retires)
+	}
+	out.Preview = &v
+	return out
 }
 
 func (s *server) planJob(w http.ResponseWriter, r *http.Request) {
@@ -326,6 +370,11 @@ func (s *server) planJob(w http.ResponseWriter, r *http.Request) {
 		s.fail(w, r, err)
 		return
 	}
+	page, err := previewPart(r.URL.Query())
+	if err != nil {
+		s.fail(w, r, err)
+		return
+	}
 	out := PlanList{Plans: []PlanOf{}}
 	for _, set := range sets {
 		if ask.Topic != "" && set.Topic != ask.Topic {
@@ -336,7 +385,10 @@ func (s *server) planJob(w http.ResponseWriter, r *http.Request) {
 			s.fail(w, r, err)
 			return
 		}
-		out.Plans = append(out.Plans, PlanOf{Set: set, Preview: p.Preview, Plan: p.Plan})
+		one := page.of(p)
+		one.Set = set
+		out.Plans = append(out.Plans, one)
 	}
+	out.Next = page.next()
 	reply(w, http.StatusOK, out)
 }

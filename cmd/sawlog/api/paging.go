@@ -2,9 +2,11 @@ package api
 
 import (
 	"encoding/json"
+	"math"
 	"net/http"
 	"net/url"
 	"slices"
+	"strconv"
 )
 
 // Lists are answered in pages. ?limit= says how many entries one holds at most;
@@ -73,4 +75,39 @@ func listed[T any](s *server, w http.ResponseWriter, r *http.Request, list []T, 
 		part = []T{}
 	}
 	reply(w, http.StatusOK, as(part, next))
+}
+
+// part is the stretch of several lists, one behind the other, that an answer with
+// long lists holds: ?limit= entries behind the first ?after=.
+type part struct{ skip, left, passed, all int }
+
+func partOf(query url.Values) (p part, err error) {
+	if p.left, err = number(query, "limit", pageLimit, 1, pageMost); err == nil && query.Get("after") != "" {
+		p.skip, err = number(query, "after", 0, 0, maxEntries)
+	}
+	return p, err
+}
+
+// maxEntries is more than any answer counts.
+const maxEntries = math.MaxInt32
+
+// next is the after of the answer that follows; "" where this is the last.
+func (p *part) next() string {
+	if p.passed >= p.all {
+		return ""
+	}
+	return strconv.Itoa(p.passed)
+}
+
+// stretch takes what an answer holds of the next of its lists.
+func stretch[T any](p *part, list []T) []T {
+	p.all += len(list)
+	from := min(p.skip, len(list))
+	p.skip -= from
+	n := fitting(list[from:], min(p.left, len(list)-from))
+	p.passed += from + n
+	if p.left -= n; from+n < len(list) {
+		p.left = 0 // the lists behind it wait for their turn
+	}
+	return list[from : from+n]
 }

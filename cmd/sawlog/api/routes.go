@@ -32,6 +32,8 @@ type param struct {
 var (
 	dryRun = param{"dry_run", "boolean", "change nothing, say what would happen", "true"}
 	paged  = []param{{"limit", "integer", "entries of a page, 1 to 1000; very long entries make it shorter", "200"}, {"after", "string", "next of the page before", ""}}
+	// Of previews, which may be long; a plan has one id for the whole of it.
+	previewed = append([]param{{"whole", "boolean", "all of it and the plan, too, in one answer: what a plan file holds", "true"}}, paged...)
 	// What a data set's own records may have against what is asked for.
 	ofALedger = []string{CodeNotFound, CodeConflict, CodeMismatch}
 	ofAJob    = param{"job", "string", "of this job only", "pageviews-hourly"}
@@ -40,6 +42,9 @@ var (
 		{"to", "time", "before it", "2026-11-30T00:00:00Z"},
 	}
 )
+
+// previewPages says what a page of previews is.
+const previewPages = "A page is of the ranges, splits, hours and retired files of each preview, one list behind the other. It is planned anew for each page: a plan that has another id is of another moment."
 
 // routes is the table of contents of /api/v1.
 func (s *server) routes() []route {
@@ -85,14 +90,15 @@ func (s *server) jobRoutes() []route {
 		},
 		{
 			method: "POST", path: "/jobs/{job}/plan", says: "Say what runs of a job would load", body: Trigger{Scan: true},
-			answer: PlanList{}, codes: ofALedger, do: s.planJob,
+			more: previewPages, query: previewed, answer: PlanList{}, codes: ofALedger, do: s.planJob,
 		},
 		{method: "GET", path: "/backfills", says: "List backfills without their items, newest first", query: slices.Concat([]param{ofAJob}, paged), answer: BackfillList{}, codes: []string{CodeNotFound, CodeConflict}, do: s.listBackfills},
 		{
 			method: "POST", path: "/backfills", says: "Make a backfill of a window, or say what it would load",
-			body: Backfill{Job: "pageviews-hourly", From: "2026-11-28", To: "2026-11-30", Only: jobs.OnlyMissing, Order: jobs.NewestFirst}, answer: jobs.BackfillView{}, codes: []string{CodeNotFound, CodeConflict}, do: s.backfill,
+			more: "A page is of items. What a dry run says is found anew for each page: ask for all of them with the window that the first one tells.", query: paged,
+			body: Backfill{Job: "pageviews-hourly", From: "2026-11-28", To: "2026-11-30", Only: jobs.OnlyMissing, Order: jobs.NewestFirst}, answer: BackfillPage{}, codes: []string{CodeNotFound, CodeConflict}, do: s.backfill,
 		},
-		{method: "GET", path: "/backfills/{backfill}", says: "Get a backfill with its items", answer: jobs.BackfillView{}, codes: []string{CodeNotFound}, do: s.getBackfill},
+		{method: "GET", path: "/backfills/{backfill}", says: "Get a backfill with its items", query: paged, answer: BackfillPage{}, codes: []string{CodeNotFound}, do: s.getBackfill},
 	}
 	for _, how := range []struct{ verb, says string }{
 		{jobs.SteerPause, "Begin no more items of a backfill; what runs goes on"},
@@ -124,20 +130,23 @@ func (s *server) runRoutes() []route {
 			query: append([]param{
 				ofAJob,
 				{"status", "string", "queued, running, committed, covered, failed, partial or cancelled", "failed"},
+				{"kind", "string", "made by a tick, manual or backfill", "tick"},
 				{"backfill", "string", "of this backfill only", "pageviews-hourly-backfill-20261129T140000Z-00ff"},
 				{"tick", "time", "of this tick only", "2026-11-29T14:00:00Z"},
 				{"since", "time", "that were queued or ended since", "-24h"},
+				{"until", "time", "that were queued or ended before", "now"},
 			}, paged...), answer: RunList{}, codes: gone, do: s.listRuns,
 		},
 		{
 			method: "GET", path: "/runs/{run}", says: "Get a run: who or what started it, its attempts, tasks, phases, ranges, hours and counts",
-			query: []param{{"detail", "boolean", "its plan, splits, and its commit with every file, too; they are read where the data set is", "true"}}, answer: RunDetail{}, codes: []string{CodeNotFound}, do: s.getRun,
+			more:  "A page of the detail is of splits, then of the inputs, files, retired files and sealed hours of the commit, one list behind the other; the rest of a run stands on each.",
+			query: append([]param{{"detail", "boolean", "its plan, splits, and its commit with every file, too; they are read where the data set is", "true"}}, paged...), answer: RunDetail{}, codes: []string{CodeNotFound}, do: s.getRun,
 		},
 		{method: "POST", path: "/runs/{run}/cancel", says: "Stop a run that has not committed; its plan is abandoned", answer: jobs.Run{}, codes: gone, do: s.cancelRun},
 		{method: "POST", path: "/runs/{run}/retry", says: "Queue an ended run again, with its plan and what is staged of it", body: Retry{AcceptBad: true}, answer: jobs.Run{}, codes: gone, do: s.retryRun},
 		{
 			method: "POST", path: "/runs/{run}/again", says: "Load the offsets of a committed run again, by the job as it is now",
-			more: "The new files replace the old ones in one commit.", body: AgainAsk{DryRun: true}, answer: Again{}, codes: ofALedger, do: s.againRun,
+			more: "The new files replace the old ones in one commit. Of a dry run: " + previewPages, query: previewed, body: AgainAsk{DryRun: true}, answer: Again{}, codes: ofALedger, do: s.againRun,
 		},
 		{method: "POST", path: "/runs/{run}/rerun", says: "Make the files of a committed run again from its plan, byte for byte", answer: loader.RerunReport{}, codes: ofALedger, do: s.overRun("rerun", s.Rerun)},
 		{method: "POST", path: "/runs/{run}/verify", says: "Check the files of a committed run against the ledger", answer: loader.VerifyReport{}, codes: ofALedger, do: s.overRun("verify", s.Verify)},

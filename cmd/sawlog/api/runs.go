@@ -31,7 +31,7 @@ func (s *server) listRuns(w http.ResponseWriter, r *http.Request) {
 }
 
 func (s *server) runFilter(query url.Values) (f jobs.RunFilter, err error) {
-	f = jobs.RunFilter{Job: query.Get("job"), Status: query.Get("status"), Backfill: query.Get("backfill"), After: query.Get("after")}
+	f = jobs.RunFilter{Job: query.Get("job"), Status: query.Get("status"), Kind: query.Get("kind"), Backfill: query.Get("backfill"), After: query.Get("after")}
 	if f.Limit, err = number(query, "limit", 50, 1, pageMost); err != nil {
 		return f, err
 	}
@@ -40,6 +40,12 @@ func (s *server) runFilter(query url.Values) (f jobs.RunFilter, err error) {
 	}
 	if f.Since, err = moment(query.Get("since"), f.Since); err != nil {
 		return f, err
+	}
+	if f.Until, err = moment(query.Get("until"), f.Until); err != nil {
+		return f, err
+	}
+	if f.Kind != "" && !slices.Contains(jobs.RunKinds, f.Kind) {
+		return f, &Error{Code: CodeInvalid, Message: fmt.Sprintf("kind %q: want %s", f.Kind, strings.Join(jobs.RunKinds, ", "))}
 	}
 	if f.Status != "" && !slices.Contains(jobs.RunStates, f.Status) {
 		return f, &Error{Code: CodeInvalid, Message: fmt.Sprintf("status %q: want %s", f.Status, strings.Join(jobs.RunStates, ", "))}
@@ -66,12 +72,22 @@ func (s *server) runFilter(query url.Values) (f jobs.RunFilter, err error) {
 type RunDetail struct {
 	*jobs.Run
 	Planned *loader.Plan   `json:"planned,omitempty"` // its plan, but for the splits; none where it has none, or the plan is gone
-	Splits  []loader.Split `json:"splits,omitempty"`  // those of the plan
-	Commit  *loader.Record `json:"commit,omitempty"`  // with every file; none when it has not committed
+	Splits  []loader.Split `json:"splits,omitempty"`  // those of the plan, as many as the page holds
+	Commit  *loader.Record `json:"commit,omitempty"`  // with the inputs, files, retires and sealed hours the page holds; none when it has not committed
+	Counts  RunCounts      `json:"counts,omitzero"`   // of the whole
 	Unread  string         `json:"unread,omitempty"`  // why plan and commit can't be read where the data set is
+	Next    string         `json:"next,omitempty"`    // after= of the page that follows; none = this is the last
 }
 
-// getRun answers one run; with ?detail= the splits of its plan and its commit too.
+// RunCounts is how much there is of a run, on all pages of its detail.
+type RunCounts struct {
+	Splits int `json:"splits"`
+	Inputs int `json:"inputs"`
+	Files  int `json:"files"`
+}
+
+// getRun answers one run; with ?detail= the splits of its plan and its commit too,
+// in pages: their lists may be long.
 func (s *server) getRun(w http.ResponseWriter, r *http.Request) {
 	run, err := s.Jobs.Run(r.PathValue("run"))
 	if err != nil || !truth(r.URL.Query(), "detail") {
@@ -87,16 +103,29 @@ func (s *server) getRun(w http.ResponseWriter, r *http.Request) {
 		s.fail(w, r, err)
 		return
 	}
+	page, err := partOf(r.URL.Query())
+	if err != nil {
+		s.fail(w, r, err)
+		return
+	}
 	out := RunDetail{Run: run}
 	plan, commit, err := s.Detail(r.Context(), spec, run)
 	if err != nil {
 		out.Unread = err.Error() // what is known here is answered all the same
 	}
-	if out.Commit = commit; plan != nil {
+	if plan != nil {
 		bare := *plan
 		bare.Splits = []loader.Split{}
-		out.Planned, out.Splits = &bare, plan.Splits
+		out.Planned, out.Splits, out.Counts.Splits = &bare, stretch(&page, plan.Splits), len(plan.Splits)
 	}
+	if commit != nil {
+		rec := *commit
+		out.Counts.Inputs, out.Counts.Files = len(rec.Inputs), len(rec.Files)
+		rec.Inputs, rec.Files = stretch(&page, rec.Inputs), stretch(&page, rec.Files)
+		rec.Retires, rec.Sealed = stretch(&page, rec.Retires), stretch(&page, rec.Sealed)
+		out.Commit = &rec
+	}
+	out.Next = page.next()
 	reply(w, http.StatusOK, out)
 }
 
@@ -132,8 +161,10 @@ type AgainAsk struct {
 type Again struct {
 	Run     *jobs.Run       `json:"run,omitempty"`
 	Root    string          `json:"root,omitempty"`
-	Plan    *loader.Plan    `json:"plan,omitempty"`
+	Plan    *loader.Plan    `json:"plan,omitempty"` // with whole=true
 	Preview *loader.Preview `json:"preview,omitempty"`
+	Counts  *PlanCounts     `json:"counts,omitempty"` // of the whole preview
+	Next    string          `json:"next,omitempty"`   // after= of the page that follows; none = this is the last
 }
 
 func (s *server) againRun(w http.ResponseWriter, r *http.Request) {
@@ -152,7 +183,13 @@ func (s *server) againRun(w http.ResponseWriter, r *http.Request) {
 		s.fail(w, r, err)
 		return
 	}
-	reply(w, http.StatusOK, Again{Root: root, Plan: planned.Plan, Preview: planned.Preview})
+	page, err := previewPart(r.URL.Query())
+	if err != nil {
+		s.fail(w, r, err)
+		return
+	}
+	one := page.of(planned)
+	reply(w, http.StatusOK, Again{Root: root, Plan: one.Plan, Preview: one.Preview, Counts: &one.Counts, Next: page.next()})
 }
 
 // overRun answers what the loader finds out about a committed run.
