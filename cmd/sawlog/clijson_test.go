@@ -53,6 +53,7 @@ var conversation = []exchange{
 	{"consume orders -g checkers -n 2", 0, "1.offset"},
 	{"consume orders --range 3=10..13", 0, "2.offset"},
 	{"consume orders --range 3=10..10", 0, "len"},
+	{"group delete checkers --topic orders --dry-run", 0, "0.committed"},
 	{"group delete checkers --yes", 0, "deleted.0"},
 	{"cluster status", 0, "quorum.leader"},
 	{"cluster brokers", 0, "0.id"},

@@ -98,7 +98,7 @@ const interruptKey = "\x03" // Ctrl-C
 
 // destructive are the lines that ask before they are carried out.
 var destructive = []string{
-	"topic delete orders", "topic trim orders --to latest", "group reset checkers --topic orders --to latest", "group delete checkers",
+	"topic delete orders", "topic trim orders --to latest", "group reset checkers --topic orders --to latest", "group delete checkers", "group delete checkers --topic orders",
 	"job delete pageviews-hourly", "runs cancel GOING", "backfill cancel OPEN",
 	"out drop pageviews-hourly --window 2026-11-28T14..2026-11-28T15", "out drop pageviews-hourly --run 4",
 }
