@@ -236,3 +236,24 @@ func (b *Broker) describeStart() (all []describedConfig) {
 	}
 	return all
 }
+
+// TopicDefault is a configuration that topics have, with its value where a topic
+// sets none.
+type TopicDefault struct {
+	Name, Value, Doc string
+	Kind             kmsg.ConfigType
+	Source           kmsg.ConfigSource // of the value
+}
+
+// TopicDefaults lists the configurations topics have, by name, with the defaults
+// that this broker knows of.
+func (b *Broker) TopicDefaults() []TopicDefault {
+	l := b.brokerLayers(b.controller.Image())
+	all := make([]TopicDefault, len(topicSettings))
+	for i := range topicSettings {
+		s := &topicSettings[i]
+		value, source := l.find(s)
+		all[i] = TopicDefault{s.name, value, s.doc, s.kind, source}
+	}
+	return all
+}

@@ -17,6 +17,6 @@ func newLink(addr string) *consumer.Link {
 // settings read.
 func (s *server) sources() console.Sources {
 	return console.Sources{
-		Kafka: s.link.Cluster, Node: int32(s.broker.ID()), Settings: s.settings, Ledger: s.runner.ledger,
+		Kafka: s.link.Cluster, Node: int32(s.broker.ID()), TopicDefaults: s.broker.TopicDefaults, Settings: s.settings, Ledger: s.runner.ledger,
 	}
 }

@@ -68,6 +68,25 @@ func DeleteTopics(ctx context.Context, c consumer.Requestor, names []string) err
 	return all.err()
 }
 
+// DeleteTopic deletes a topic by its id: the one that was looked at, and no other of
+// its name.
+func DeleteTopic(ctx context.Context, c consumer.Requestor, topic *Topic) error {
+	req := kmsg.NewPtrDeleteTopicsRequest()
+	req.TimeoutMillis = millisLeft(ctx, c)
+	t := kmsg.NewDeleteTopicsRequestTopic()
+	t.TopicID = topic.ID
+	req.Topics = append(req.Topics, t)
+	resp, err := consumer.Ask[*kmsg.DeleteTopicsResponse](ctx, c, req)
+	if err != nil {
+		return err
+	}
+	gone, err := oneAnswer("topic "+topic.Name, resp.Topics)
+	if err != nil {
+		return err
+	}
+	return refusal("topic "+topic.Name, gone.ErrorCode, gone.ErrorMessage)
+}
+
 // CreatePartitions grows a topic to so many partitions; dryRun only checks.
 func CreatePartitions(ctx context.Context, c consumer.Requestor, topic string, total int32, dryRun bool) error {
 	req := kmsg.NewPtrCreatePartitionsRequest()

@@ -76,10 +76,6 @@ func (c *confirm) take(dataset string, p *loader.Preview, total *loader.Preview)
 	total.Rows, total.Bytes = total.Rows+p.Rows, total.Bytes+p.Bytes
 	total.Splits, total.Hours, total.Retires = append(total.Splits, p.Splits...), append(total.Hours, p.Hours...), append(total.Retires, p.Retires...)
 	c.Ranges = append(c.Ranges, linesOf(dataset, p.Ranges)...)
-	if n := len(c.Ranges) - rangesShown; n > 0 {
-		c.More += n
-		c.Ranges = c.Ranges[:rangesShown]
-	}
 }
 
 func linesOf(dataset string, ranges []loader.PreviewRange) []rangeLine {
@@ -234,14 +230,13 @@ func (c *confirm) backfillPreview(b *jobs.BackfillView, z zone) {
 		c.Notes = append(c.Notes, "What was loaded is replaced in whole splits, so rows of other hours in them are loaded again too. Readers see the old files until each run commits.")
 		c.Danger = true
 	}
-	for _, it := range b.Items[:min(len(b.Items), itemsOnPage)] {
+	for _, it := range b.Items {
 		line := itemLine{ItemView: it}
 		if it.Window != nil {
 			line.Ranges = linesOf(it.Dataset, it.Window.Ranges)
 		}
 		c.Items = append(c.Items, line)
 	}
-	c.More = max(0, len(b.Items)-itemsOnPage)
 }
 
 // backfillAsk reads the form of a backfill.
@@ -307,8 +302,8 @@ func (k *console) steer(how string) act {
 			if err != nil {
 				return nil, err
 			}
-			if !steers(b)[how] {
-				return nil, &jobs.Refusal{Kind: jobs.ErrConflict, Msg: "backfill " + b.ID + " is " + b.Status + ": there is nothing to " + how}
+			if err := b.CannotSteer(how); err != nil {
+				return nil, err
 			}
 			c := &confirm{
 				Title: strings.ToUpper(how[:1]) + how[1:] + " backfill", Job: b.Job, Back: "/console/backfills/" + url.PathEscape(b.ID), Name: b.ID,
@@ -323,8 +318,6 @@ func (k *console) steer(how string) act {
 						c.Items = append(c.Items, itemLine{ItemView: it})
 					}
 				}
-				c.More = max(0, len(c.Items)-itemsOnPage)
-				c.Items = c.Items[:len(c.Items)-c.More]
 			}
 			return c, nil
 		},

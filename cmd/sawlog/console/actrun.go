@@ -25,8 +25,8 @@ func (k *console) askCancel(_ context.Context, r *http.Request, _ zone) (*confir
 	if err != nil {
 		return nil, err
 	}
-	if !run.Open() {
-		return nil, &jobs.Refusal{Kind: jobs.ErrConflict, Msg: "run " + run.Run + " is " + run.Status + ": it cannot be cancelled"}
+	if err := run.CannotCancel(); err != nil {
+		return nil, err
 	}
 	c.Title, c.Button, c.Danger, c.Line = "Cancel run", "Cancel the run", true, "sawlog runs cancel "+shell(run.Run)+" --yes"
 	c.Does = "Stops its tasks and writes its plan off, so that the next run takes the same offsets. Nothing of it becomes visible."
@@ -53,8 +53,8 @@ func (k *console) askRetry(_ context.Context, r *http.Request, _ zone) (*confirm
 	if err != nil {
 		return nil, err
 	}
-	if run.Open() || run.Good() {
-		return nil, &jobs.Refusal{Kind: jobs.ErrConflict, Msg: "run " + run.Run + " is " + run.Status + ": there is nothing to retry"}
+	if err := run.CannotRetry(); err != nil {
+		return nil, err
 	}
 	c.Title, c.Button, c.Line = "Retry run", "Retry", "sawlog runs retry "+shell(run.Run)
 	c.Does = "Queues the run again. It makes a plan of what is left to load."
@@ -62,7 +62,7 @@ func (k *console) askRetry(_ context.Context, r *http.Request, _ zone) (*confirm
 		c.Does = "Queues the run again with the plan it has: splits that were staged are taken as they are, the others are tried again."
 	}
 	c.Facts = []fact{{"It ended", run.Status}, {"Because", run.Reason}, {"Quarantined", count(run.Quarantined)}, {"Plan", run.Plan}}
-	c.Ranges, c.More = runRanges(run)
+	c.Ranges = runRanges(run)
 	if run.Status == jobs.Partial {
 		c.Fields = append(c.Fields, field{
 			Name: "accept_bad", Label: "Accept bad records", Type: "checkbox", Value: r.FormValue("accept_bad"),
@@ -75,14 +75,12 @@ func (k *console) askRetry(_ context.Context, r *http.Request, _ zone) (*confirm
 	return c, nil
 }
 
-// runRanges are the ranges of a run for a preview, and how many are left out.
-func runRanges(run *jobs.Run) ([]rangeLine, int) {
-	var out []rangeLine
+// runRanges are the ranges of a run for a preview.
+func runRanges(run *jobs.Run) (out []rangeLine) {
 	for _, in := range run.Ranges {
 		out = append(out, rangeLine{Dataset: run.Dataset, Topic: in.Topic, Partition: in.Partition, Start: int64(in.Start), End: int64(in.End), Gap: in.Gap})
 	}
-	more := max(0, len(out)-rangesShown)
-	return out[:len(out)-more], more
+	return out
 }
 
 func (k *console) doRetry(ctx context.Context, r *http.Request) (string, error) {
@@ -99,8 +97,8 @@ func (k *console) committed(r *http.Request) (*jobs.Run, *confirm, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	if run.Status != jobs.Committed {
-		return nil, nil, &jobs.Refusal{Kind: jobs.ErrConflict, Msg: "run " + run.Run + " is " + run.Status + ": it has committed no files"}
+	if err := run.CannotLoadAgain(); err != nil {
+		return nil, nil, err
 	}
 	c.Facts = []fact{{"Files", count(run.Files)}, {"Rows", count(run.Rows)}, {"Bytes", size(run.Bytes)}, {"Hours", count(len(run.Hours))}}
 	return run, c, nil
@@ -190,7 +188,7 @@ func (k *console) askRerun(_ context.Context, r *http.Request, _ zone) (*confirm
 	}
 	c.Title, c.Button, c.Line = "Rerun", "Rerun", "sawlog rerun "+shell(run.Run)
 	c.Does = "Reads the same offsets again and makes the same bytes. Files that are missing or damaged come back; if the log gives other bytes now, nothing is written."
-	c.Ranges, c.More = runRanges(run)
+	c.Ranges = runRanges(run)
 	return c, nil
 }
 

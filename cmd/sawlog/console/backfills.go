@@ -123,10 +123,9 @@ func (k *console) backfill(w http.ResponseWriter, r *http.Request) {
 
 // steers says which ways a backfill may be steered now.
 func steers(b *jobs.BackfillView) map[string]bool {
-	return map[string]bool{
-		jobs.SteerPause:  b.Status == jobs.BackfillRunning,
-		jobs.SteerResume: b.Status == jobs.BackfillPaused,
-		jobs.SteerCancel: b.Open() && b.Status != jobs.BackfillCancelled,
-		jobs.SteerRetry:  !b.Open() && b.Counts[jobs.Failed]+b.Counts[jobs.Partial] > 0,
+	can := map[string]bool{}
+	for _, how := range []string{jobs.SteerPause, jobs.SteerResume, jobs.SteerCancel, jobs.SteerRetry} {
+		can[how] = b.CannotSteer(how) == nil
 	}
+	return can
 }

@@ -1,9 +1,14 @@
 package console
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"net/http"
 	"net/url"
+	"slices"
+	"strconv"
+	"strings"
 
 	"sawlog/jobs"
 )
@@ -26,8 +31,9 @@ type confirm struct {
 	Facts  []fact
 	Ranges []rangeLine
 	Items  []itemLine // of a backfill
-	More   int        // lines beyond those shown
+	Pages  pager      // of ranges, items and tables: they are turned together
 	Notes  []string
+	Tables []table // what would change
 	Fields []field // of the form
 	Form   string  // where the fields lead to another preview; empty = they go with the deed
 	Hidden []fact  // go with the deed, unseen
@@ -35,6 +41,69 @@ type confirm struct {
 	Danger bool
 	Line   string // the equal command line
 	Path   string // where the deed is posted
+
+	Settings []topicSetting // configs, of the form
+	Of       string         // what Typed is the name of
+	Typed    string         // the name that has to be typed for the deed; empty = none
+	Wrong    string         // why the form can't be carried out as it stands
+	Hint     string         // the way out of it
+	Status   int            // of the answer; 0 = 200
+}
+
+// Open tells whether the configs of the form are seen at once: they are what it is
+// about, or some have a value.
+func (c *confirm) Open() bool {
+	return c.Fields[0].Name != "name" || slices.ContainsFunc(c.Settings, func(s topicSetting) bool { return s.Value != "" })
+}
+
+// table is lines of what would change.
+type table struct {
+	Title   string
+	Heads   []string
+	Numbers int // so many columns, the last ones, are numbers
+	Rows    [][]string
+}
+
+// Number tells whether a column is of numbers.
+func (t table) Number(column int) bool { return column >= len(t.Heads)-t.Numbers }
+
+func (t *table) add(cells ...string) { t.Rows = append(t.Rows, cells) }
+
+// turn keeps the page of each list that is asked for: previews may be long.
+func (c *confirm) turn(r *http.Request) {
+	longest := max(len(c.Ranges), len(c.Items))
+	for _, t := range c.Tables {
+		longest = max(longest, len(t.Rows))
+	}
+	c.Pages = pages(r, longest, linesOnPage)
+	c.Ranges, c.Items = shownOf(c.Ranges, c.Pages), shownOf(c.Items, c.Pages)
+	for i := range c.Tables {
+		c.Tables[i].Rows = shownOf(c.Tables[i].Rows, c.Pages)
+	}
+}
+
+// shownOf is the part of a list that a page shows.
+func shownOf[T any](list []T, p pager) []T {
+	return list[min(p.From, len(list)):min(p.To, len(list))]
+}
+
+// refused keeps why a form can't be carried out, for the page that shows the form
+// again; other errors it gives back.
+func (c *confirm) refused(err error) (*confirm, error) {
+	refusal, ok := errors.AsType[*jobs.Refusal](err)
+	if !ok {
+		return nil, err
+	}
+	c.Wrong, c.Hint, c.Status = refusal.Msg, refusal.Hint, statusOf(refusal)
+	for i := range c.Settings {
+		c.Settings[i].Wrong = names(refusal.Msg, c.Settings[i].Name)
+	}
+	return c, nil
+}
+
+// names tells whether a text holds a name of a config as a word.
+func names(text, name string) bool {
+	return slices.Contains(strings.FieldsFunc(text, func(r rune) bool { return strings.ContainsRune(" :,\"'()", r) }), name)
 }
 
 // fact is one thing with its name.
@@ -42,7 +111,7 @@ type fact struct{ Name, Value string }
 
 // field is an input of a form.
 type field struct {
-	Name, Label, Value, Type string // text | checkbox | select
+	Name, Label, Value, Type string // text | checkbox | select | hidden
 	Hint                     string
 	Options                  []string
 }
@@ -66,8 +135,8 @@ type itemLine struct {
 	Ranges []rangeLine
 }
 
-// rangesShown bounds the ranges a preview lists.
-const rangesShown = 200
+// linesOnPage is how many lines of each of its lists a preview shows.
+const linesOnPage = 200
 
 // acts are all there are, by their path below /console/.
 func (k *console) acts() map[string]act {
@@ -86,43 +155,88 @@ func (k *console) acts() map[string]act {
 		"backfills/{backfill}/resume": k.steer(jobs.SteerResume),
 		"backfills/{backfill}/cancel": k.steer(jobs.SteerCancel),
 		"backfills/{backfill}/retry":  k.steer(jobs.SteerRetry),
+		"newtopic":                    {k.askNewTopic, k.doNewTopic},
+		"topics/{topic}/configs":      {k.askConfigs, k.doConfigs},
+		"topics/{topic}/partitions":   {k.askPartitions, k.doPartitions},
+		"topics/{topic}/trim":         {k.askTrim, k.doTrim},
+		"topics/{topic}/delete":       {k.askDeleteTopic, k.doDeleteTopic},
+		"group/delete":                {k.askDeleteGroup, k.doDeleteGroup},
+		"group/offsets":               {k.askDeleteOffsets, k.doDeleteOffsets},
+	}
+}
+
+// placeOf is the place in the navigation that an act belongs to.
+func placeOf(path string) string {
+	switch room, _, _ := strings.Cut(path, "/"); room {
+	case "newtopic", "topics":
+		return "topics"
+	case "group":
+		return "groups"
+	default:
+		return room
 	}
 }
 
 // routeActs gives each act its page and its deed.
 func (k *console) routeActs(mux *http.ServeMux) {
 	for path, a := range k.acts() {
+		nav := placeOf(path)
 		mux.HandleFunc("GET /console/"+path, func(w http.ResponseWriter, r *http.Request) {
-			z, err := zoneOf(r)
+			z, err := formOf(r)
 			if err != nil {
-				k.missing(w, err)
+				k.cannot(w, nav, err)
 				return
 			}
 			c, err := a.ask(r.Context(), r, z)
 			if err != nil {
-				k.missing(w, err)
+				k.cannot(w, nav, err)
 				return
 			}
 			c.Path = r.URL.Path
-			k.show(w, http.StatusOK, "confirm.html", page{Title: c.Title, Nav: "jobs", Still: true, Zone: z, Body: c})
+			c.turn(r)
+			k.show(w, cmp.Or(c.Status, http.StatusOK), "confirm.html", page{Title: c.Title, Nav: nav, Still: true, Zone: z, Body: c})
 		})
 		mux.HandleFunc("POST /console/"+path, func(w http.ResponseWriter, r *http.Request) {
-			if err := r.ParseForm(); err != nil {
-				k.missing(w, &jobs.Refusal{Kind: jobs.ErrInvalid, Msg: "the form does not read: " + err.Error()})
-				return
-			}
-			z, err := zoneOf(r)
+			z, err := formOf(r)
 			if err != nil {
-				k.missing(w, err)
+				k.cannot(w, nav, err)
 				return
 			}
 			to, err := a.do(r.Context(), r)
 			if err != nil {
-				k.missing(w, err)
+				k.cannot(w, nav, err)
 				return
 			}
 			http.Redirect(w, r, page{Zone: z}.Link(to), http.StatusSeeOther)
 		})
+	}
+}
+
+// formOf reads the form of an act, and the zone of its page.
+func formOf(r *http.Request) (zone, error) {
+	if err := r.ParseForm(); err != nil {
+		return zone{}, &jobs.Refusal{Kind: jobs.ErrInvalid, Msg: "the form does not read: " + err.Error()}
+	}
+	return zoneOf(r)
+}
+
+// cannot shows why an act can't be shown or done.
+func (k *console) cannot(w http.ResponseWriter, nav string, err error) {
+	if nav == "topics" || nav == "groups" {
+		k.refuse(w, nav, err)
+		return
+	}
+	k.missing(w, err)
+}
+
+// typed refuses a deed whose page asks for a name that was not typed.
+func typed(r *http.Request, of, name string) error {
+	if r.PostFormValue("typed") == name {
+		return nil
+	}
+	return &jobs.Refusal{
+		Kind: jobs.ErrInvalid, Msg: "the name that was typed is not " + strconv.Quote(name) + ": nothing was done",
+		Hint: "go back and type the name of the " + of + " to say that you mean it",
 	}
 }
 

@@ -89,6 +89,7 @@ func New(c Config) http.Handler {
 	mux.HandleFunc("GET /console/{$}", k.overview)
 	mux.HandleFunc("GET /console/jobs/{job}", k.job)
 	mux.HandleFunc("GET /console/jobs", k.jobList)
+	mux.HandleFunc("GET /console/runs", k.runs)
 	mux.HandleFunc("GET /console/runs/{run}", k.run)
 	mux.HandleFunc("GET /console/backfills", k.backfills)
 	mux.HandleFunc("GET /console/backfills/new", func(w http.ResponseWriter, r *http.Request) {
@@ -160,20 +161,25 @@ func (k *console) show(w http.ResponseWriter, status int, name string, p page) {
 func (k *console) missing(w http.ResponseWriter, err error) {
 	status, body := http.StatusInternalServerError, map[string]string{"Message": err.Error()}
 	if refusal, ok := errors.AsType[*jobs.Refusal](err); ok {
-		body["Hint"] = refusal.Hint
-		switch refusal.Kind {
-		case jobs.ErrNotFound:
-			status = http.StatusNotFound
-		case jobs.ErrInvalid:
-			status = http.StatusBadRequest
-		case jobs.ErrConflict:
-			status = http.StatusConflict
-		}
+		body["Hint"], status = refusal.Hint, statusOf(refusal)
 	}
 	if e, ok := errors.AsType[*loader.Error](err); ok {
 		body["Hint"] = e.Hint
 	}
 	k.show(w, status, "error.html", page{Title: http.StatusText(status), Still: true, Body: body})
+}
+
+// statusOf is the status of an answer that refuses.
+func statusOf(r *jobs.Refusal) int {
+	switch r.Kind {
+	case jobs.ErrNotFound:
+		return http.StatusNotFound
+	case jobs.ErrInvalid:
+		return http.StatusBadRequest
+	case jobs.ErrConflict:
+		return http.StatusConflict
+	}
+	return http.StatusInternalServerError
 }
 
 // shell quotes a word for the command lines the console shows.

@@ -207,19 +207,23 @@ type pager struct {
 // First is the number of the first that is shown, counted from 1.
 func (p pager) First() int { return p.From + 1 }
 
-// pages reads ?page=, counted from 1. A page that isn't there is the first: it is
-// divided, since the product of a large number would pass what an int holds.
-func pages(r *http.Request, total, size int) pager {
-	n, err := strconv.Atoi(r.URL.Query().Get("page"))
+// pages reads ?page=, counted from 1.
+func pages(r *http.Request, total, size int) pager { return pagesOf(r, "page", total, size) }
+
+// pagesOf reads which page of one of several lists is asked for. A page that isn't
+// there is the first: it is divided, since the product of a large number would pass
+// what an int holds.
+func pagesOf(r *http.Request, key string, total, size int) pager {
+	n, err := strconv.Atoi(r.URL.Query().Get(key))
 	if err != nil || n < 1 || n-1 > (total-1)/size {
 		n = 1
 	}
 	p := pager{From: (n - 1) * size, To: min(n*size, total), Total: total}
 	if n > 1 {
-		p.Previous = "?" + keep(r.URL.Query(), "page", strconv.Itoa(n-1))
+		p.Previous = "?" + keep(r.URL.Query(), key, strconv.Itoa(n-1))
 	}
 	if p.To < total {
-		p.Next = "?" + keep(r.URL.Query(), "page", strconv.Itoa(n+1))
+		p.Next = "?" + keep(r.URL.Query(), key, strconv.Itoa(n+1))
 	}
 	return p
 }

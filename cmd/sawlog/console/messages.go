@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
+	"maps"
 	"net/http"
 	"net/url"
 	"slices"
@@ -26,7 +28,7 @@ type messagesBody struct {
 	Counts     []choice
 	Shows      []choice
 	Rows       []messageRow
-	Older      string // links to the pages before and behind, of one partition
+	Older      string // links to the pages before and behind
 	Newer      string
 	Notes      []string
 	Empty      string
@@ -38,9 +40,19 @@ type messageAsk struct {
 	Partition string // "" = all
 	From      string // a bound of the range grammar: the page begins there
 	Before    int64  // the page ends there, of one partition; untold = not asked
+	Older     cursor // the page ends there, of all partitions
+	Newer     cursor // the page begins there, of all partitions
 	Count     int
 	Show      string // auto | json | text | hex
 	Zone      string
+}
+
+// cursor is where the page ends or begins, of all partitions; nil = not asked.
+func (a messageAsk) cursor() cursor {
+	if a.Older != nil {
+		return a.Older
+	}
+	return a.Newer
 }
 
 // messageRow is one record of the page.
@@ -115,6 +127,16 @@ func messageAskOf(query url.Values) (messageAsk, error) {
 		}
 		ask.Before = n
 	}
+	var err error
+	if ask.Older, err = cursorOf("older", query.Get("older")); err != nil {
+		return ask, err
+	}
+	if ask.Newer, err = cursorOf("newer", query.Get("newer")); err != nil {
+		return ask, err
+	}
+	if ask.cursor() != nil && (ask.Partition != "" || ask.From != "" || ask.Older != nil && ask.Newer != nil) {
+		return wrong("older and newer are of all partitions, and exclude each other, partition and from", "")
+	}
 	if ask.From != "" {
 		if _, err := boundOf(ask.From, time.Now()); err != nil {
 			return wrong("from "+strconv.Quote(ask.From)+": want earliest, latest, an offset, -N or @TIME", "such as @2026-11-29T14, @-1h or -100")
@@ -143,6 +165,8 @@ func (a messageAsk) query(change func(*messageAsk)) string {
 	if a.Before >= 0 {
 		q.Set("before", strconv.FormatInt(a.Before, 10))
 	}
+	put("older", a.Older.String(), "")
+	put("newer", a.Newer.String(), "")
 	put("n", strconv.Itoa(a.Count), strconv.Itoa(messageCounts[0]))
 	put("show", a.Show, messageShows[0])
 	put("zone", a.Zone, "")
@@ -151,14 +175,14 @@ func (a messageAsk) query(change func(*messageAsk)) string {
 
 // from is the ask from another bound on.
 func (a messageAsk) from(bound string) string {
-	return a.query(func(a *messageAsk) { a.From, a.Before = bound, untold })
+	return a.query(func(a *messageAsk) { a.From, a.Before, a.Older, a.Newer = bound, untold, nil, nil })
 }
 
 // messagesBody lays out what was read.
 func (k *console) messagesBody(ctx context.Context, read *messageRead) *messagesBody {
 	a := read.ask
 	b := &messagesBody{Topic: read.topic.Name, Partitions: len(read.topic.Partitions), Ask: a, Notes: read.notes}
-	newest := a.From == "" && a.Before < 0
+	newest := a.From == "" && a.Before < 0 && a.cursor() == nil
 	b.Quick = []choice{
 		{Name: "newest", Href: a.from(""), Chosen: newest},
 		{Name: "oldest", Href: a.from("earliest"), Chosen: a.From == "earliest"},
@@ -190,7 +214,7 @@ func (k *console) messageRow(ctx context.Context, m *message, a messageAsk, deco
 		row.Headers = append(row.Headers, headerRow{nameOf(h.key), show(h.value, "auto")})
 	}
 	row.Here = a.query(func(a *messageAsk) {
-		a.Partition, a.From, a.Before = strconv.Itoa(int(m.partition)), strconv.FormatInt(m.offset, 10), untold
+		a.Partition, a.From, a.Before, a.Older, a.Newer = strconv.Itoa(int(m.partition)), strconv.FormatInt(m.offset, 10), untold, nil, nil
 	})
 	return row
 }
@@ -207,6 +231,12 @@ func nameOf(p piece) string {
 // same records, and what an empty page says.
 func (b *messagesBody) page(read *messageRead) {
 	a, name := b.Ask, shell(b.Topic)
+	if read.hasOlder {
+		b.Older = a.query(func(a *messageAsk) { a.From, a.Older, a.Newer = "", read.older, nil })
+	}
+	if read.hasNewer {
+		b.Newer = a.query(func(a *messageAsk) { a.From, a.Older, a.Newer = "", nil, read.newer })
+	}
 	if w := read.window; a.Partition != "" {
 		if w.From > w.Start {
 			b.Older = a.query(func(a *messageAsk) { a.Before, a.From = w.From, "" })
@@ -217,6 +247,8 @@ func (b *messagesBody) page(read *messageRead) {
 		if w.From < w.To {
 			b.Lines = append(b.Lines, "sawlog consume "+name+" --range "+shell(a.Partition+"="+strconv.FormatInt(w.From, 10)+".."+strconv.FormatInt(w.To, 10)))
 		}
+	} else if a.cursor() != nil {
+		b.Lines = read.ranges(name)
 	} else {
 		b.Lines = append(b.Lines, "sawlog consume "+name+" --range "+shell(cmp.Or(a.From, "-"+strconv.Itoa(a.Count))+"..latest")+" -n "+strconv.Itoa(a.Count))
 	}
@@ -243,6 +275,9 @@ type messageRead struct {
 	window     window // of one partition
 	everything int64  // offsets in the logs that were asked
 	notes      []string
+
+	older, newer       cursor // where the pages before and behind end and begin, of all partitions
+	hasOlder, hasNewer bool
 }
 
 // partitionsRead is how many partitions a page reads when none is chosen.
@@ -269,16 +304,19 @@ func (m *messageRead) carryOut(ctx context.Context) error {
 		m.everything = untold
 		return nil
 	}
-	ps = slices.DeleteFunc(ps, func(p *admin.Partition) bool { return p.Records() == 0 && m.ask.Partition == "" })
+	if at := m.ask.cursor(); at != nil {
+		ps = slices.DeleteFunc(ps, func(p *admin.Partition) bool { _, named := at[p.Index]; return !named })
+	} else if len(ps) > partitionsRead {
+		ps = slices.DeleteFunc(ps, func(p *admin.Partition) bool { return p.Records() == 0 })
+	}
 	if len(ps) > partitionsRead {
 		m.notes = append(m.notes, "records of the first "+strconv.Itoa(partitionsRead)+" of "+count(len(ps))+" partitions: choose one to see another")
 		ps = ps[:partitionsRead]
 	}
 	backward, starts, err := m.starts(ctx, ps)
 	m.note(err)
-	for i, w := range m.readAll(ctx, ps, starts, backward) {
-		m.records = append(m.records, w.records...)
-		m.window = w.window
+	parts := m.readAll(ctx, ps, starts, backward)
+	for i, w := range parts {
 		if w.err != nil {
 			m.note(errors.Join(w.err))
 		}
@@ -289,8 +327,35 @@ func (m *messageRead) carryOut(ctx context.Context) error {
 			m.notes = append(m.notes, "partition "+strconv.Itoa(int(ps[i].Index))+" begins at offset "+count(w.window.Start)+": what was before it is deleted")
 		}
 	}
-	m.merge(backward)
+	if len(ps) > 0 {
+		m.merge(ps, parts, starts, backward)
+	}
 	return nil
+}
+
+// linesOfRanges bounds the command lines of a page of all partitions: a line has
+// one of them.
+const linesOfRanges = 8
+
+// ranges are the command lines of what the page shows of each partition; none where
+// they were too many.
+func (m *messageRead) ranges(topic string) (lines []string) {
+	shown := map[int32][2]int64{}
+	for i := range m.records {
+		r := &m.records[i]
+		at, there := shown[r.partition]
+		if !there {
+			at = [2]int64{r.offset, r.offset + 1}
+		}
+		shown[r.partition] = [2]int64{min(at[0], r.offset), max(at[1], r.offset+1)}
+	}
+	if len(shown) > linesOfRanges {
+		return nil
+	}
+	for _, p := range slices.Sorted(maps.Keys(shown)) {
+		lines = append(lines, "sawlog consume "+topic+" --range "+shell(fmt.Sprintf("%d=%d..%d", p, shown[p][0], shown[p][1])))
+	}
+	return lines
 }
 
 // leaderless tells of partitions that nothing can be read of.
@@ -326,7 +391,7 @@ func (m *messageRead) starts(ctx context.Context, ps []*admin.Partition) (backwa
 	if m.ask.From != "" {
 		bound, _ = boundOf(m.ask.From, m.now) // it was read before
 	}
-	backward = bound.Kind == offsets.Latest
+	backward = bound.Kind == offsets.Latest && m.ask.Newer == nil
 	if bound.Kind == offsets.AtTime {
 		err = findAt(ctx, m.c, ps, bound.Time.UnixMilli())
 		young := slices.ContainsFunc(ps, func(p *admin.Partition) bool { return p.Found >= 0 })
@@ -339,25 +404,9 @@ func (m *messageRead) starts(ctx context.Context, ps []*admin.Partition) (backwa
 		if backward && m.ask.Before >= 0 {
 			at[i] = min(m.ask.Before, p.End)
 		}
+		if from, named := m.ask.cursor()[p.Index]; named {
+			at[i] = min(from, p.End)
+		}
 	}
 	return backward, at, err
-}
-
-// merge puts the records of several partitions in order of time, the newest first
-// where the newest were asked for, and keeps as many as the page shows.
-func (m *messageRead) merge(backward bool) {
-	if m.ask.Partition != "" {
-		return
-	}
-	slices.SortStableFunc(m.records, func(a, b message) int {
-		order := cmp.Or(cmp.Compare(a.millis, b.millis), cmp.Compare(a.partition, b.partition), cmp.Compare(a.offset, b.offset))
-		if backward {
-			return -order
-		}
-		return order
-	})
-	m.records = m.records[:min(len(m.records), m.ask.Count)]
-	for i := range m.records {
-		m.records[i].skipped = 0 // neighbours are of other partitions
-	}
 }

@@ -7,6 +7,7 @@ type place struct{ Key, Name, Href string }
 var places = []place{
 	{"overview", "Overview", "/console/"},
 	{"jobs", "Jobs", "/console/jobs"},
+	{"runs", "Runs", "/console/runs"},
 	{"backfills", "Backfills", "/console/backfills"},
 	{"topics", "Topics", "/console/topics"},
 	{"groups", "Groups", "/console/groups"},

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"sawlog/broker"
 	"sawlog/cmd/sawlog/config"
 	"sawlog/consumer"
 	"sawlog/jobs"
@@ -23,6 +24,8 @@ type Sources struct {
 	Kafka func(ctx context.Context) (consumer.Cluster, error)
 	// Node is the broker id of the server that draws the pages.
 	Node int32
+	// TopicDefaults are the configs topics may have, with their defaults here.
+	TopicDefaults func() []broker.TopicDefault
 	// Settings are what this server runs with, and where each comes from.
 	Settings []config.Value
 	// Ledger opens the ledger of a data set; nil without an error = nothing loaded yet.
@@ -57,16 +60,23 @@ func (k *console) others(mux *http.ServeMux) {
 
 // otherFuncs are what the templates of these pages call.
 var otherFuncs = template.FuncMap{
-	"topicHref": topicHref, "groupHref": groupHref, "resetHref": resetHref, "outputHref": outputHref, "offset": offsetText, "bytes": bytesText, "join": joinIDs,
+	"topicHref": topicHref, "groupHref": groupHref, "resetHref": resetHref, "groupDeed": groupDeed, "outputHref": outputHref, "offset": offsetText, "bytes": bytesText, "join": joinIDs,
 }
 
 // patience is how long a page waits for brokers. What has not come by then is
 // left out, and the page says so.
 const patience = 2 * time.Second
 
+// deedPatience is how long a deed waits for them.
+const deedPatience = 10 * time.Second
+
 // kafka connects to the cluster for one page; done ends the page's patience.
 func (k *console) kafka(ctx context.Context) (c consumer.Cluster, within context.Context, done context.CancelFunc, err error) {
-	within, done = context.WithTimeout(ctx, patience)
+	return k.kafkaWithin(ctx, patience)
+}
+
+func (k *console) kafkaWithin(ctx context.Context, limit time.Duration) (c consumer.Cluster, within context.Context, done context.CancelFunc, err error) {
+	within, done = context.WithTimeout(ctx, limit)
 	if k.Kafka == nil {
 		return nil, within, done, &jobs.Refusal{Kind: jobs.ErrNotFound, Msg: "this server has no cluster to show"}
 	}
@@ -95,15 +105,7 @@ func (k *console) refuse(w http.ResponseWriter, nav string, err error) {
 	refusal, refused := errors.AsType[*jobs.Refusal](err)
 	switch {
 	case refused:
-		hint = refusal.Hint
-		switch refusal.Kind {
-		case jobs.ErrNotFound:
-			status = http.StatusNotFound
-		case jobs.ErrInvalid:
-			status = http.StatusBadRequest
-		case jobs.ErrConflict:
-			status = http.StatusConflict
-		}
+		hint, status = refusal.Hint, statusOf(refusal)
 	case errors.Is(err, consumer.ErrUnknownTopic):
 		status = http.StatusNotFound
 	case ofLedger:
@@ -132,6 +134,15 @@ func groupHref(group string) string { return "/console/group?" + url.Values{"gro
 // resetHref is the page that moves offsets of a group.
 func resetHref(group, topic string) string {
 	return "/console/group/reset?" + url.Values{"group": {group}, "topic": {topic}}.Encode()
+}
+
+// groupDeed is the page of a deed on a group, or on what it has read of a topic.
+func groupDeed(deed, group, topic string) string {
+	q := url.Values{"group": {group}}
+	if topic != "" {
+		q.Set("topic", topic)
+	}
+	return "/console/group/" + deed + "?" + q.Encode()
 }
 
 // outputHref is the page of a data set.

@@ -45,7 +45,7 @@ func newStand(t *testing.T, change func(*Sources)) *stand {
 	link := consumer.NewLink(consumer.Config{Brokers: []string{b.Addr()}, ClientID: "console-test", Timeout: 10 * time.Second})
 	t.Cleanup(func() { _ = link.Close() })
 	s := standOver(t, runner{}, func(c *Sources) {
-		c.Kafka, c.Node = link.Cluster, 1
+		c.Kafka, c.Node, c.TopicDefaults = link.Cluster, 1, b.TopicDefaults
 		if change != nil {
 			change(c)
 		}

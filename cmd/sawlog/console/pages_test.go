@@ -11,7 +11,7 @@ import (
 
 // TestPagers: whatever ?page= says, what a page shows is part of the list.
 func TestPagers(t *testing.T) {
-	for _, size := range []int{1, perPage, 2 * perPage, jobsOnPage, setsOnJob, backfillsOnPage, itemsOnPage, filesOnPage, filesListed, daysOnPage} {
+	for _, size := range []int{1, perPage, 2 * perPage, jobsOnPage, linesOnPage, setsOnJob, backfillsOnPage, itemsOnPage, filesOnPage, filesListed, daysOnPage} {
 		for _, total := range []int{0, 1, size, size + 1, 3*size - 1} {
 			last := max(1, (total+size-1)/size)
 			for text, want := range map[string]int{

@@ -17,10 +17,16 @@ type runBody struct {
 	Stage   []stage
 	Lanes   []lane
 	More    int // lanes beyond those shown
+	Splits  int // of its plan; 0 = not known
 	Files   []fileLine
-	Pages   pager // of the files
+	Pages   pager                 // of the files
+	Told    []loader.OutcomeRange // what became of the offsets, a page of it
+	Tells   pager
+	Wrote   []loader.OutcomeHour // hours, a page of them
+	Writes  pager
 	Counts  []reason
 	JSON    string
+	Short   bool // the JSON is the beginning of it
 	Lines   []string
 	Begun   string // the command line that begins such a run
 	Offsets int64
@@ -52,8 +58,11 @@ type reason struct {
 
 // What the page of a run shows at most.
 const (
-	lanesShown  = 60
-	filesOnPage = 100
+	lanesShown   = 60
+	filesOnPage  = 100
+	rangesOnPage = 100
+	hoursOnPage  = 100
+	jsonShown    = 64 << 10 // bytes; the API has all of it
 )
 
 func (k *console) run(w http.ResponseWriter, r *http.Request) {
@@ -69,7 +78,7 @@ func (k *console) run(w http.ResponseWriter, r *http.Request) {
 	}
 	body := runBody{
 		runLine: lineOf(run, k.Now().UTC()), Path: runPath(run.Run),
-		Open: run.Open(), Retry: !run.Open() && !run.Good(), Again: run.Status == jobs.Committed,
+		Open: run.CannotCancel() == nil, Retry: run.CannotRetry() == nil, Again: run.CannotLoadAgain() == nil,
 		Stage: stagesOf(run.Phases), Counts: reasonsOf(run), Begun: begunBy(run), Lines: runLines(run),
 	}
 	for _, in := range run.Ranges {
@@ -84,6 +93,11 @@ func (k *console) run(w http.ResponseWriter, r *http.Request) {
 		limit = len(run.Tasks)
 	}
 	body.Lanes, body.More = lanesOf(run, splits, limit)
+	body.Splits = len(splits)
+	body.Tells = pagesOf(r, "ranges", len(run.Ranges), rangesOnPage)
+	body.Told = shownOf(run.Ranges, body.Tells)
+	body.Writes = pagesOf(r, "hours", len(run.Hours), hoursOnPage)
+	body.Wrote = shownOf(run.Hours, body.Writes)
 	if commit != nil {
 		body.Pages = pages(r, len(commit.Files), filesOnPage)
 		for _, f := range commit.Files[body.Pages.From:body.Pages.To] {
@@ -99,8 +113,9 @@ func (k *console) run(w http.ResponseWriter, r *http.Request) {
 		k.missing(w, err)
 		return
 	}
-	body.JSON = string(text)
-	k.show(w, http.StatusOK, "run.html", page{Title: run.Run, Nav: "jobs", Watch: run.Job, Zone: z, Body: body})
+	body.JSON = cut(string(text), jsonShown)
+	body.Short = len(body.JSON) < len(text)
+	k.show(w, http.StatusOK, "run.html", page{Title: run.Run, Nav: "runs", Watch: run.Job, Zone: z, Body: body})
 }
 
 // detail reads the plan and the commit of a run, where there are some.

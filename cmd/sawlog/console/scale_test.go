@@ -103,6 +103,8 @@ func bigPages(s *jobs.Scheduler) map[string]string {
 		"overview": "/console/", "jobs": "/console/jobs", "jobs, a week": "/console/jobs?span=7d&page=2", "jobs found": "/console/jobs?q=job-05",
 		"job, 90 days": "/console/jobs/job-050?days=90", "job, its last set, a hour": "/console/jobs/job-050?days=90&set=job-050-4&zone=Europe/Berlin&hour=2026-11-29T03:00",
 		"run": "/console/runs/" + runs[0].Run, "backfills": "/console/backfills",
+		"runs": "/console/runs", "runs behind": "/console/runs?after=" + runs[0].Run, "runs in front": "/console/runs?before=" + runs[0].Run, "few of all runs": "/console/runs?status=failed&job=job-099&since=-1h",
+		"none of all runs": "/console/runs?status=cancelled",
 	}
 }
 

@@ -17,6 +17,7 @@ type configured struct {
 	Doc                 string
 	Changed             bool // somebody's choice, not a default
 	Hidden              bool // a secret: the value is not told
+	Own                 bool // set on the topic itself
 }
 
 // origins say where a value comes from, in words.
@@ -45,6 +46,7 @@ func configOf(c *admin.Config) configured {
 	return configured{
 		Name: c.Name, Value: c.Value, Doc: c.Doc, Hidden: c.Secret,
 		Origin: cmp.Or(origins[c.Source], c.Source.String()), Changed: c.Source != kmsg.ConfigSourceDefaultConfig,
+		Own: c.Source == kmsg.ConfigSourceDynamicTopicConfig,
 	}
 }
 

@@ -296,7 +296,11 @@ function offerZone() {
   }
 }
 
-// --- forms: a deed is done once
+// --- forms: what was left empty is not asked for, a deed is done once
+document.addEventListener("formdata", e => {
+  if (e.target.method !== "get") return;
+  for (const [name, value] of [...e.formData]) if (value === "" && name !== "name") e.formData.delete(name);
+});
 document.addEventListener("submit", e => {
   for (const b of all("button", e.target)) setTimeout(() => { b.disabled = true; b.textContent += " …"; });
 });

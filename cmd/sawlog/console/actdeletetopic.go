@@ -1,0 +1,148 @@
+package console
+
+import (
+	"cmp"
+	"context"
+	"net/http"
+	"slices"
+	"strings"
+
+	"sawlog/consumer"
+	"sawlog/consumer/admin"
+	"sawlog/offsets"
+)
+
+// reader is a group that reads a topic.
+type reader struct {
+	name, state string
+	members     int                              // that were given some of it
+	at          map[offsets.TopicPartition]int64 // what it has committed of the topic
+}
+
+// readersOf finds the groups that have committed offsets of a topic, or whose
+// members read it, by name.
+func readersOf(ctx context.Context, c consumer.Cluster, topic string) ([]reader, error) {
+	groups, err := admin.Groups(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	all := make([]string, len(groups))
+	for i := range groups {
+		all[i] = groups[i].Name
+	}
+	var committed map[string]map[offsets.TopicPartition]int64
+	var described map[string]*admin.Group
+	err = admin.Together(
+		func() (err error) { committed, err = admin.Committed(ctx, c, all); return err },
+		func() (err error) { described, err = admin.DescribeGroups(ctx, c, all); return err },
+	)
+	var out []reader
+	for _, g := range groups {
+		one := reader{name: g.Name, state: stateName(g.State), at: map[offsets.TopicPartition]int64{}}
+		for at, offset := range committed[g.Name] {
+			if at.Topic == topic {
+				one.at[at] = offset
+			}
+		}
+		if d := described[g.Name]; d != nil {
+			for _, m := range d.Members {
+				if slices.ContainsFunc(m.Given, func(at offsets.TopicPartition) bool { return at.Topic == topic }) {
+					one.members++
+				}
+			}
+		}
+		if len(one.at)+one.members > 0 {
+			out = append(out, one)
+		}
+	}
+	return out, err
+}
+
+// askDeleteTopic says what would be lost with a topic, and to whom.
+func (k *console) askDeleteTopic(ctx context.Context, r *http.Request, _ zone) (*confirm, error) {
+	cluster, within, end, err := k.kafka(ctx)
+	defer end()
+	if err != nil {
+		return nil, err
+	}
+	t, set, err := topicAct(within, cluster, r.PathValue("topic"))
+	if err != nil {
+		return nil, err
+	}
+	ps := admin.PartitionsOf([]admin.Topic{*t})
+	var readers []reader
+	trouble := admin.Together(
+		func() error { return measure(within, cluster, ps) },
+		func() error { return sizes(within, cluster, ps) },
+		func() (err error) { readers, err = readersOf(within, cluster, t.Name); return err },
+	)
+	loads := k.loadsOf(t.Name)
+	c := &confirm{
+		Title: "Delete topic " + t.Name, Back: topicHref(t.Name), Name: t.Name,
+		Does: "Deletes the topic with all its records, for good. Files that jobs have loaded of it stay as they are.",
+		Facts: []fact{
+			{"Partitions", count(len(t.Partitions))},
+			{"Records lost, at most", offsetText(t.Records())},
+			{"Bytes lost, of each copy", bytesText(t.Bytes())},
+			{"Groups that read it", count(len(readers))},
+			{"Data sets loaded of it", count(len(loads))},
+		},
+		Hidden: []fact{{"id", topicID(t.ID)}}, Of: "topic", Typed: t.Name, Button: "Delete the topic", Danger: true, Line: "sawlog topic delete " + shell(t.Name) + " --yes",
+	}
+	if trouble != nil {
+		c.Notes = append(c.Notes, "Not all could be asked: "+trouble.Error())
+	}
+	c.losers(t, loads, readers, holdsOf(set))
+	return c, nil
+}
+
+// losers lists who loses records with a topic.
+func (c *confirm) losers(t *admin.Topic, loads []loadOf, readers []reader, holds []hold) {
+	found := admin.ByPlace(admin.PartitionsOf([]admin.Topic{*t}))
+	left := map[string]int64{} // records that a job has yet to load
+	for _, h := range holds {
+		if p := found[offsets.TopicPartition{Topic: t.Name, Partition: h.partition}]; p != nil && p.Records() >= 0 {
+			left[h.job] += max(0, p.End-max(h.from, p.Start))
+		}
+	}
+	jobs := table{Title: "Jobs that load it", Heads: []string{"Job", "Data set", "Records it has yet to load, at most"}, Numbers: 1}
+	for _, l := range loads {
+		yet := "not known"
+		if n, held := left[l.Job]; held {
+			yet = count(n)
+		}
+		jobs.add(l.Job, l.Dataset, yet)
+	}
+	groups := table{Title: "Groups that read it", Heads: []string{"Group", "State", "Members on it", "Partitions with an offset", "Records it has yet to read, at most"}, Numbers: 3}
+	slices.SortFunc(readers, func(a, b reader) int {
+		return cmp.Or(cmp.Compare(b.members, a.members), strings.Compare(a.name, b.name))
+	})
+	for _, g := range readers {
+		var lag int64
+		for at, offset := range g.at {
+			if p := found[at]; p != nil && p.End >= 0 {
+				lag += max(0, p.End-offset)
+			}
+		}
+		groups.add(printable([]byte(g.name)), g.state, count(g.members), count(len(g.at)), count(lag))
+	}
+	for _, list := range []table{jobs, groups} {
+		if len(list.Rows) > 0 {
+			c.Tables = append(c.Tables, list)
+		}
+	}
+	if len(jobs.Rows) > 0 {
+		c.Notes = append(c.Notes, "Runs of a job that names it fail until it is there again. A topic of that name that is made later is another one to them, and is loaded from its first record on.")
+	}
+}
+
+func (k *console) doDeleteTopic(ctx context.Context, r *http.Request) (string, error) {
+	name := r.PathValue("topic")
+	if err := typed(r, "topic", name); err != nil {
+		return "", err
+	}
+	return "/console/topics", k.topicDeed(ctx, r, func(ctx context.Context, c consumer.Cluster, t *admin.Topic, _ map[string]string) error {
+		k.Logger.Info("a topic is deleted", "topic", name, "id", topicID(t.ID), "by", by)
+		return done(admin.DeleteTopic(ctx, c, t), "/console/topics")
+	})
+}
