@@ -183,7 +183,7 @@ var faults = []fault{
 	{"man lines.txt", output.Conflict, "lines.txt"},
 	{"demo --dir warehouse", output.Conflict, "another --dir"},
 	{"demo --hours 0", output.Usage, "--hours"},
-	{"serve --data d --listen ADDRESS", output.Conflict, "ADDRESS"},
+	{"serve --data d --listen ADDRESS --http 127.0.0.1:0", output.Conflict, "ADDRESS"},
 	{"serve -c none.yaml", output.Usage, "none.yaml"},
 	{"topic list -b 127.0.0.1:1 --timeout 1s", output.Unavailable, "127.0.0.1:1"},
 	{"topic list -b nowhere.invalid", output.Unavailable, "no such host: nowhere.invalid"},
