@@ -39,9 +39,10 @@ FAILED = awk '/^=== (RUN|CONT|NAME|PAUSE) /{test = $$3; next} /^(ok|FAIL|\?)[ \t
 	/^ *--- FAIL: /{print; for (i = n[$$3] > 100 ? n[$$3]-99 : 1; i <= n[$$3]; i++) print said[$$3, i]; next} \
 	{said[test, ++n[test]] = $$0}'
 
-# tested runs the tests of packages, says what failed and what was skipped.
+# tested runs the tests of packages, says what failed and what was skipped. Nobody
+# debugs what is linked for that (-w).
 define tested
-@go test -count=1 -timeout 40m -v $(1) > bin/$@.log 2>&1; status=$$?; \
+@go test -ldflags=-w -count=1 -timeout 40m -v $(1) > bin/$@.log 2>&1; status=$$?; \
 	if [ $$status != 0 ]; then $(FAILED) bin/$@.log | head -800; \
 	  grep -E -A40 '^panic|^# |\[build failed\]|DATA RACE' bin/$@.log | head -200; fi; \
 	if grep -q -- '--- SKIP' bin/$@.log; then \
@@ -73,7 +74,7 @@ ifeq ($(CC_FOUND),)
 	@echo "SKIPPED on this machine: the race detector (no C compiler)"
 	@[ "$$SAWLOG_TEST_REQUIRE" != all ]
 else
-	CGO_ENABLED=1 go test -count=1 -timeout 20m -race -short $(call OURS,$(RACED))
+	CGO_ENABLED=1 go test -ldflags=-w -count=1 -timeout 20m -race -short $(call OURS,$(RACED))
 endif
 
 check: fmt vet lint
@@ -116,7 +117,7 @@ fuzz:
 # Go, librdkafka, Node.js and Python, each at the versions its manifest pins.
 # SAWLOG_COMPAT_RECORDS=500000 is the long way; SKIP names tests to leave out.
 compat: bin/sawlog
-	$(call tested,-p 1 $(if $(SKIP),-skip '$(SKIP)') ./broker/compat/...,_test.go:[0-9]+: .*(passed|compared|steps as expected|excluded)|)
+	$(call tested,-p 2 -parallel 4 $(if $(SKIP),-skip '$(SKIP)') ./broker/compat/...,_test.go:[0-9]+: .*(passed|compared|steps as expected|excluded)|)
 
 # What DuckDB, pyarrow and parquet-java read of our files, of random schemas too.
 # READER_SEEDS=50 is the long way.

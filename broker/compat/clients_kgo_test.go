@@ -58,6 +58,7 @@ const (
 // stopped and killed in turn, every few seconds; again if they are through
 // before it was stopped and killed twice.
 func TestKgoRestarts(t *testing.T) {
+	t.Parallel() // it waits most of its time
 	path, dir := goTests(t, kgoPackage)
 	g := openGate(t)
 	s := foreign(t, peer.Options{Args: []string{"--advertise", g.addr()}})

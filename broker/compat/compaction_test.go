@@ -29,6 +29,7 @@ type compactedSide struct {
 // delete horizons; then again when tombstones have had their time. Where Sawlog
 // keeps more headers without records, those end its segments.
 func TestCompactionIsKafkas(t *testing.T) {
+	t.Parallel() // it waits most of its time
 	const retention = 20 * time.Second
 	servers := []*peer.Server{
 		peer.Kafka(t, peer.Options{Args: []string{"log.cleaner.backoff.ms=1000"}}),
