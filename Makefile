@@ -39,10 +39,10 @@ FAILED = awk '/^=== (RUN|CONT|NAME|PAUSE) /{test = $$3; next} /^(ok|FAIL|\?)[ \t
 	/^ *--- FAIL: /{print; for (i = n[$$3] > 100 ? n[$$3]-99 : 1; i <= n[$$3]; i++) print said[$$3, i]; next} \
 	{said[test, ++n[test]] = $$0}'
 
-# tested runs the tests of packages, says what failed and what was skipped. Nobody
-# debugs what is linked for that (-w).
+# tested runs the tests of packages, says what failed and what was skipped. Tests that
+# may run beside each other mostly wait; nobody debugs what is linked for them (-w).
 define tested
-@go test -ldflags=-w -count=1 -timeout 40m -v $(1) > bin/$@.log 2>&1; status=$$?; \
+@go test -ldflags=-w -count=1 -timeout 40m -parallel 4 -v $(1) > bin/$@.log 2>&1; status=$$?; \
 	if [ $$status != 0 ]; then $(FAILED) bin/$@.log | head -800; \
 	  grep -E -A40 '^panic|^# |\[build failed\]|DATA RACE' bin/$@.log | head -200; fi; \
 	if grep -q -- '--- SKIP' bin/$@.log; then \
@@ -63,11 +63,11 @@ run: bin/sawlog
 # Tests run the program that was built before them.
 test compat hdfs yarn examples soak chaos failover: export SAWLOG_BINARY ?= $(CURDIR)/bin/sawlog
 
-# All tests but for make yarn and make examples, and what is RACED under the race
-# detector. What this machine lacks is skipped, and named before the results; under
+# All tests but for make yarn, and what is RACED under the race detector. What this
+# machine lacks is skipped, and named before the results; under
 # SAWLOG_TEST_REQUIRE=all a skip is a failure.
 test: bin/sawlog $(if $(RACED),race)
-	$(call tested,-skip 'TestProofYARN|TestEveryExampleWorks' $(call OURS,./...))
+	$(call tested,-skip TestProofYARN $(call OURS,./...))
 
 race:
 ifeq ($(CC_FOUND),)
@@ -117,7 +117,7 @@ fuzz:
 # Go, librdkafka, Node.js and Python, each at the versions its manifest pins.
 # SAWLOG_COMPAT_RECORDS=500000 is the long way; SKIP names tests to leave out.
 compat: bin/sawlog
-	$(call tested,-p 2 -parallel 4 $(if $(SKIP),-skip '$(SKIP)') ./broker/compat/...,_test.go:[0-9]+: .*(passed|compared|steps as expected|excluded)|)
+	$(call tested,-p 2 $(if $(SKIP),-skip '$(SKIP)') ./broker/compat/...,_test.go:[0-9]+: .*(passed|compared|steps as expected|excluded)|)
 
 # What DuckDB, pyarrow and parquet-java read of our files, of random schemas too.
 # READER_SEEDS=50 is the long way.
