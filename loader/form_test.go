@@ -122,6 +122,31 @@ func TestRecordGolden(t *testing.T) {
 	}
 }
 
+// TestCheckpointDamage flips a bit of every byte of a checkpoint, and cuts it there.
+func TestCheckpointDamage(t *testing.T) {
+	data, err := os.ReadFile("testdata/checkpoint.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := decodeCheckpoint(data); err != nil {
+		t.Fatal(err)
+	}
+	stride := 1
+	if testing.Short() {
+		stride = 8
+	}
+	for i := 0; i < len(data); i += stride {
+		flipped := bytes.Clone(data)
+		flipped[i] ^= 1 << (i % 8)
+		if _, err := decodeCheckpoint(flipped); err == nil {
+			t.Fatalf("byte %d (%q) changed it was read", i, data[max(0, i-10):min(len(data), i+10)])
+		}
+		if _, err := decodeCheckpoint(data[:i]); err == nil {
+			t.Fatalf("cut at byte %d it was read", i)
+		}
+	}
+}
+
 // TestRecordDamage flips every bit of a record, and cuts it at every byte.
 func TestRecordDamage(t *testing.T) {
 	data, _, err := loadRecord().Encode()
