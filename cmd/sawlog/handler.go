@@ -25,7 +25,7 @@ func (s *server) face(scheduler *jobs.Scheduler) http.Handler {
 	return api.New(api.Config{
 		Jobs:      scheduler,
 		Elsewhere: s.forward,
-		Cluster:   s.cluster,
+		Cluster:   api.OverKafka(s.link),
 		Broker:    s.broker.Metrics,
 		Place:     s.broker.ClusterMetrics,
 		Console:   pages,

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"net"
 	"net/http"
@@ -35,8 +34,7 @@ type server struct {
 	httpAddr   string
 	secure     bool // it is HTTPS
 	log        *slog.Logger
-	cluster    api.Cluster
-	link       *consumer.Link // of the console to the broker
+	link       *consumer.Link // of API and console to the broker
 	settings   []config.Value
 	broke      chan error    // the error that ends the server
 	done       chan struct{} // closed by close
@@ -100,7 +98,6 @@ func (s *server) start(ctx context.Context, c *config.Config) error {
 		return portError("listen", c.Listen, err)
 	}
 	s.runner = &runner{brokers: s.broker.Seeds, rack: c.Rack, log: s.log, timeout: 30 * time.Second}
-	s.cluster = api.OverKafka(consumer.Config{Brokers: []string{s.broker.Addr()}, ClientID: "sawlog-api", Timeout: 10 * time.Second})
 	s.link, s.settings = newLink(s.broker.Addr()), c.Values
 	if s.forward, err = s.forwarding(cert); err != nil {
 		return err
@@ -224,9 +221,6 @@ func (s *server) close() error {
 	s.wg.Wait()
 	if s.link != nil {
 		errs = append(errs, s.link.Close())
-	}
-	if closer, ok := s.cluster.(io.Closer); ok {
-		errs = append(errs, closer.Close())
 	}
 	if s.scheduling != nil {
 		s.scheduling()

@@ -7,10 +7,10 @@ import (
 	"sawlog/consumer"
 )
 
-// newLink prepares the connection by which the console asks the server's own
+// newLink prepares the connection by which API and console ask the server's own
 // cluster, as any client would.
 func newLink(addr string) *consumer.Link {
-	return consumer.NewLink(consumer.Config{Brokers: []string{addr}, ClientID: "sawlog-console", Timeout: 10 * time.Second})
+	return consumer.NewLink(consumer.Config{Brokers: []string{addr}, ClientID: "sawlog-server", Timeout: 10 * time.Second})
 }
 
 // sources is what the pages of topics, groups, outputs, the cluster and its

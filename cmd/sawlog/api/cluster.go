@@ -73,13 +73,14 @@ type GroupOffset struct {
 	Lag       int64  `json:"lag"`
 }
 
-// OverKafka tells of a cluster by its own protocol. It connects when first asked.
-func OverKafka(c consumer.Config) Cluster { return &kafkaCluster{consumer.NewLink(c)} }
+// OverKafka tells of a cluster by its own protocol, over a link that stays its
+// owner's to close.
+func OverKafka(l *consumer.Link) Cluster { return overKafka{l} }
 
-type kafkaCluster struct{ *consumer.Link }
+type overKafka struct{ link *consumer.Link }
 
-func (k *kafkaCluster) Info(ctx context.Context) (*ClusterInfo, error) {
-	c, err := k.Link.Cluster(ctx)
+func (k overKafka) Info(ctx context.Context) (*ClusterInfo, error) {
+	c, err := k.link.Cluster(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -96,8 +97,8 @@ func (k *kafkaCluster) Info(ctx context.Context) (*ClusterInfo, error) {
 	return info, nil
 }
 
-func (k *kafkaCluster) Topics(ctx context.Context) ([]Topic, error) {
-	c, err := k.Link.Cluster(ctx)
+func (k overKafka) Topics(ctx context.Context) ([]Topic, error) {
+	c, err := k.link.Cluster(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -112,8 +113,8 @@ func (k *kafkaCluster) Topics(ctx context.Context) ([]Topic, error) {
 	return out, nil
 }
 
-func (k *kafkaCluster) Groups(ctx context.Context, offsets bool) ([]Group, error) {
-	c, err := k.Link.Cluster(ctx)
+func (k overKafka) Groups(ctx context.Context, offsets bool) ([]Group, error) {
+	c, err := k.link.Cluster(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -47,8 +47,9 @@ func TestOverKafka(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	c := OverKafka(source)
-	defer func() { _ = c.(*kafkaCluster).Close() }()
+	link := consumer.NewLink(source)
+	t.Cleanup(func() { _ = link.Close() })
+	c := OverKafka(link)
 	info, err := c.Info(t.Context())
 	if err != nil || info.ID == "" || info.Controller != 1 || len(info.Brokers) != 1 || info.Brokers[0].Addr != b.Addr() {
 		t.Errorf("cluster %+v %v", info, err)
