@@ -3,12 +3,15 @@ package loader
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"testing"
 	"time"
 
 	"sawlog/broker/record"
+	"sawlog/broker/vfs"
 	"sawlog/loader/sink"
+	"sawlog/loader/sink/local"
 )
 
 // TestRunsSweepOnceADay has runs leave stages behind, each day at other times, and
@@ -102,4 +105,56 @@ func TestSweepTakesOldPuts(t *testing.T) {
 		}
 	}
 	sound(t, l)
+}
+
+// TestSweepTakesWhatPutsLeave dies at every change of the file system on the way
+// to plans and records, once: a day later a sweep leaves nothing under the ledger
+// and the plans that a run without harm does not have there.
+func TestSweepTakesWhatPutsLeave(t *testing.T) {
+	load := func(mem *vfs.Mem, attempts string) error {
+		s := local.New(mem, "/root")
+		l, err := OpenLedger(t.Context(), s, "views", "views-hourly", (&source{}).config(s))
+		if err != nil {
+			return err
+		}
+		return driveOne(t.Context(), l, &source{prefix: attempts}, fakePlan(NewFold(), span{0, 0, 50}))
+	}
+	names := func(s sink.Sink) []string {
+		return slices.Concat(slices.Sorted(maps.Keys(tree(t, s, LedgerDir))), slices.Sorted(maps.Keys(tree(t, s, PlansDir))), slices.Sorted(maps.Keys(tree(t, s, TempDir))))
+	}
+	whole := vfs.NewMem()
+	changes := 0
+	whole.Inject(counted(&changes, -1))
+	if err := load(whole, ""); err != nil {
+		t.Fatal(err)
+	}
+	want := names(local.New(whole, "/root"))
+	left := 0
+	for cut := range changes {
+		mem := vfs.NewMem()
+		n := 0
+		mem.Inject(counted(&n, cut))
+		_ = load(mem, "dies-")
+		mem = mem.CrashClone(nil)
+		s := local.New(mem, "/root")
+		if err := load(mem, "again-"); err != nil {
+			t.Fatalf("change %d: %v", cut, err)
+		}
+		left += len(names(s)) - len(want)
+		c := (&source{}).config(s)
+		c.Now = func() time.Time { return time.Now().Add(25 * time.Hour) }
+		l, err := OpenLedger(t.Context(), s, "", "", c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := l.Sweep(t.Context(), false); err != nil {
+			t.Fatal(err)
+		}
+		if got := names(s); !slices.Equal(got, want) {
+			t.Errorf("change %d: left is %v, want %v", cut, got, want)
+		}
+	}
+	if left < 2 {
+		t.Errorf("%d left-overs in %d crashes: the puts were not hit", left, changes)
+	}
 }

@@ -101,9 +101,9 @@ func Clean(name string) error {
 	return nil
 }
 
-// PutPrefix begins the names of folders in which a store without links keeps
-// what it is about to put, beside the folder it is put to. One that is old was
-// left by a crash.
+// PutPrefix begins the names under which a store keeps what it is about to put,
+// beside the folder it is put to: a file, or where there are no links a folder
+// with the file. One that is old was left by a crash.
 const PutPrefix = ".put-"
 
 // Write makes a new file of data. Nothing is durable yet.

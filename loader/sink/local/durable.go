@@ -16,27 +16,24 @@ import (
 	"sawlog/loader/sink"
 )
 
-// PutIfAbsent writes a temporary file beside name, fsyncs it and links it to
-// its name: link(2) is the one call that creates a whole file or refuses. The
-// folder and those above it are fsynced before the answer is nil.
+// PutIfAbsent writes a temporary file beside the folder of name, fsyncs it and
+// links it to its name: link(2) is the one call that creates a whole file or
+// refuses. The folder and those above it are fsynced before the answer is nil.
 func (s *Sink) PutIfAbsent(name string, data []byte) error {
 	if err := sink.Clean(name); err != nil {
 		return err
 	}
-	dir := path.Dir(name)
-	if dir == "." {
-		dir = ""
-	}
+	dir := folderOf(name)
 	if _, err := s.fs.Stat(s.at(name)); err == nil {
 		return classify("put", name, os.ErrExist)
 	}
 	if err := s.MkdirAll(dir); err != nil {
 		return err
 	}
-	temp := path.Join(dir, "."+path.Base(name)+"."+suffix()+".tmp")
+	temp := path.Join(folderOf(dir), sink.PutPrefix+suffix())
 	if err := s.writeSynced(temp, data); err != nil {
 		_ = s.Remove(temp) // the write's error is the one to report
-		return err
+		return classify("put", name, err)
 	}
 	err := s.fs.Link(s.at(temp), s.at(name))
 	removed := s.fs.Remove(s.at(temp))
@@ -49,6 +46,14 @@ func (s *Sink) PutIfAbsent(name string, data []byte) error {
 	return classifyAs("put", name, removed, sink.Ambiguous)
 }
 
+// folderOf is the folder that holds a name; "" = the root, which holds itself.
+func folderOf(name string) string {
+	if dir := path.Dir(name); dir != "." {
+		return dir
+	}
+	return ""
+}
+
 func suffix() string {
 	var b [8]byte
 	_, _ = rand.Read(b[:]) // never fails
@@ -59,7 +64,7 @@ func suffix() string {
 func (s *Sink) writeSynced(name string, data []byte) error {
 	f, err := s.fs.OpenFile(s.at(name), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
 	if err != nil {
-		return classify("create", name, err)
+		return err
 	}
 	if _, err = f.Write(data); err == nil {
 		err = f.Sync()
@@ -67,7 +72,7 @@ func (s *Sink) writeSynced(name string, data []byte) error {
 	if closed := f.Close(); err == nil {
 		err = closed
 	}
-	return classify("write", name, err)
+	return err
 }
 
 // Sync fsyncs each file or folder and all folders above it up to the root, each
