@@ -10,6 +10,7 @@ import (
 	"math"
 	"math/big"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -61,8 +62,12 @@ func (t *Type) appendParsed(dst, text []byte) ([]byte, error) {
 		v, err := strconv.ParseFloat(string(text), 64)
 		return little.AppendUint64(dst, math.Float64bits(v)), err
 	case Date:
-		at, err := time.Parse(time.DateOnly, string(text))
-		return little.AppendUint32(dst, uint32(at.Unix()/86400)), err
+		sec, _, err := parseCivil(time.DateOnly, string(text))
+		days := sec / 86400
+		if err == nil && int64(int32(days)) != days {
+			err = errWide
+		}
+		return little.AppendUint32(dst, uint32(days)), err
 	case UUID:
 		return hex.AppendDecode(dst, bytes.ReplaceAll(text, []byte("-"), nil))
 	case Timestamp:
@@ -80,18 +85,56 @@ func (t *Type) parseTime(text string) (int64, error) {
 	if !t.Local {
 		layout += "Z"
 	}
-	at, err := time.Parse(layout, text)
-	switch {
-	case err != nil:
+	sec, nanos, err := parseCivil(layout, text)
+	if err != nil {
 		return 0, err
-	case t.Unit == Millis:
-		return at.UnixMilli(), nil
-	case t.Unit == Micros:
-		return at.UnixMicro(), nil
-	case !time.Unix(0, at.UnixNano()).Equal(at):
+	}
+	scale := int64(1e9)
+	switch t.Unit {
+	case Millis:
+		scale = 1e3
+	case Micros:
+		scale = 1e6
+	}
+	v := sec*scale + nanos/(1e9/scale)
+	if floorDiv(v, scale) != sec { // it went round
 		return 0, errWide
 	}
-	return at.UnixNano(), nil
+	return v, nil
+}
+
+// parseCivil is time.Parse for years as AppendInt writes them. The calendar is the
+// same every 400 years, so a year that the library can't read is read as one that
+// it can.
+func parseCivil(layout, text string) (sec, nanos int64, err error) {
+	digits := strings.TrimPrefix(text, "-")
+	n := strings.IndexByte(digits, '-')
+	if n == 4 && len(digits) == len(text) {
+		at, err := time.Parse(layout, text)
+		return at.Unix(), int64(at.Nanosecond()), err
+	}
+	if n < 4 || n > 9 { // no timestamp is that far away
+		return 0, 0, fmt.Errorf("no year: %w", strconv.ErrSyntax)
+	}
+	year, err := strconv.ParseUint(digits[:n], 10, 32)
+	if err != nil {
+		return 0, 0, err
+	}
+	signed := int64(year)
+	if len(digits) < len(text) {
+		signed = -signed
+	}
+	cycles := floorDiv(signed-2000, 400)
+	at, err := time.Parse(layout, strconv.FormatInt(signed-400*cycles, 10)+digits[n:])
+	return at.Unix() + cycles*146097*86400, int64(at.Nanosecond()), err
+}
+
+// floorDiv divides and rounds down.
+func floorDiv(a, b int64) int64 {
+	if q := a / b; q*b <= a {
+		return q
+	}
+	return a/b - 1
 }
 
 // parseDecimal reads a decimal of the scale or a smaller one.

@@ -17,6 +17,10 @@ import (
 // Numbers are exact: decimals have all digits of their scale, doubles the fewest
 // that read back as the same. Times are RFC 3339 with the digits of their unit,
 // local ones without a zone; bytes are standard base64; JSON stands as it is.
+//
+// RFC 3339 ends with the year 9999. A later year has the digits it needs, one
+// before the year 0 a minus and at least four digits, as in ISO 8601, but no plus:
+// "12345-01-31", "-0044-03-15".
 
 // AppendInt appends a value of an integer store: an integer, a date, a
 // timestamp or a decimal of up to 18 digits.

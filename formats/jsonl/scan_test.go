@@ -2,6 +2,8 @@ package jsonl
 
 import (
 	"bytes"
+	"encoding/binary"
+	"math"
 	"testing"
 
 	"sawlog/formats"
@@ -35,3 +37,15 @@ func TestScanWider(t *testing.T) { formatstest.ScansWider(t, scans(t)) }
 func TestScanRefuses(t *testing.T) { formatstest.ScansRefuse(t, scans(t), false) }
 
 func TestScanHeads(t *testing.T) { formatstest.ScansHeads(t, scans(t)) }
+
+// TestScanYears reads times of years that RFC 3339 has not, as Avro may bring them.
+func TestScanYears(t *testing.T) {
+	s := &formats.Schema{Fields: []formats.Field{{Name: "ms", Type: &formats.Type{Kind: formats.Timestamp}}, {Name: "us", Type: &formats.Type{Kind: formats.Timestamp, Unit: formats.Micros, Local: true}}}}
+	c := formats.NewColumns(s)
+	for _, v := range []int64{math.MaxInt64, math.MinInt64, 253402300800000, -62198755200000} {
+		c.Put(0, 1, 0, binary.LittleEndian.AppendUint64(nil, uint64(v)))
+		c.Put(1, 1, 0, binary.LittleEndian.AppendUint64(nil, uint64(v)))
+		c.EndRow()
+	}
+	formatstest.ScansAll(t, scans(t), c)
+}
