@@ -1,12 +1,18 @@
 package loader
 
 import (
+	"context"
 	"maps"
+	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kmsg"
+
 	"sawlog/broker/record"
+	"sawlog/consumer"
 )
 
 // A task with a rate fetches no faster, over all of its ranges, tells how long it
@@ -41,6 +47,44 @@ func TestTaskHoldsItsRate(t *testing.T) {
 		}
 		if !maps.Equal(hashes(held), hashes(free)) {
 			t.Error("a rate changes the files")
+		}
+	})
+}
+
+// slowly answers each fetch only after a while.
+type slowly struct{ consumer.Cluster }
+
+func (s slowly) Request(ctx context.Context, req kmsg.Request) (kmsg.Response, error) {
+	if req.Key() == int16(kmsg.Fetch) {
+		time.Sleep(400 * time.Millisecond)
+	}
+	return s.Cluster.Request(ctx, req)
+}
+
+func (s slowly) Broker(int32) consumer.Requestor { return s }
+
+// A task of few records that come slowly tells each second how far it is, as one
+// of many does.
+func TestTaskTellsEachSecond(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, 1)
+		for i := range 30 {
+			r.src.log("views", 0).put(t, 1, record.None, lines(view(9, i, "/"+strings.Repeat("x", 70_000)))...)
+		}
+		p, _ := r.plan(PlanAsk{})
+		p.Schema = benchSchema()
+		var told []int64
+		last, gap := time.Now(), time.Duration(0)
+		r.attempt(p, 0, func(c *taskConfig) {
+			c.cluster, c.fetch = slowly{r.src}, 64<<10
+			c.progress = func(p TaskProgress) {
+				now := time.Now()
+				last, gap = now, max(gap, now.Sub(last))
+				told = append(told, p.Offsets)
+			}
+		})
+		if took := 30 * 400 * time.Millisecond; gap > 1500*time.Millisecond || len(told) < int(took/time.Second)-1 || !slices.IsSorted(told) {
+			t.Errorf("told %v, at most %v apart", told, gap)
 		}
 	})
 }

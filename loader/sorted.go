@@ -38,8 +38,8 @@ func (w *sortedWriter) add(ctx context.Context, bucket int64, row []byte) error 
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		w.d.t.tell("write", len(w.made), false)
 	}
+	w.d.t.tell("write", len(w.made), false)
 	return w.open.cut()
 }
 

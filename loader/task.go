@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 	"unsafe"
 
@@ -51,7 +52,7 @@ type task struct {
 	refused int64
 	leaders consumer.Leaders // of the partitions it reads one after the other
 	drift   map[Drift]int64  // of refused records, by kind
-	told    time.Time        // of the last progress reported
+	due     atomic.Bool      // progress was last told a second ago
 	phase   string           // of the last progress reported
 }
 
@@ -120,6 +121,7 @@ func newTask(c taskConfig) (*task, error) {
 }
 
 func (t *task) run(ctx context.Context) (*Result, error) {
+	defer t.ticking()()
 	files, err := newDirect(t).write(ctx)
 	if err != nil {
 		return nil, err
@@ -190,7 +192,7 @@ func (t *task) readRange(ctx context.Context, phase string, i int, fn func(rng i
 	t.msg.Topic, t.msg.Partition = in.Topic, in.Partition
 	before := t.done
 	t.tell(phase, 0, false) // the first records may take a while
-	for n := 1; ; n++ {
+	for {
 		rec, err := r.Next(ctx)
 		if err == io.EOF {
 			break
@@ -202,7 +204,7 @@ func (t *task) readRange(ctx context.Context, phase string, i int, fn func(rng i
 		if err := fn(i, &t.msg); err != nil {
 			return err
 		}
-		if n%1024 == 0 {
+		if t.due.Load() {
 			t.done = before + int64(r.Position()-in.Start)
 			t.tell(phase, 0, false)
 		}
@@ -299,16 +301,36 @@ func (t *task) passed(rng int, at formats.Instant) {
 	}
 }
 
+// ticking makes progress due once a second, until stop is called. A look at the
+// clock for each record would cost more than the reading of small ones.
+func (t *task) ticking() (stop func()) {
+	end, ended := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(ended)
+		second := time.NewTicker(time.Second)
+		defer second.Stop()
+		for {
+			select {
+			case <-second.C:
+				t.due.Store(true)
+			case <-end:
+				return
+			}
+		}
+	}()
+	return func() {
+		close(end)
+		<-ended
+	}
+}
+
 // tell reports progress: a new phase, and then once a second unless it must.
 func (t *task) tell(phase string, files int, must bool) {
-	if t.progress == nil {
+	if t.progress == nil || !must && phase == t.phase && !t.due.Load() {
 		return
 	}
-	now := time.Now()
-	if !must && phase == t.phase && now.Sub(t.told) < time.Second {
-		return
-	}
-	t.told, t.phase = now, phase
+	t.due.Store(false)
+	t.phase = phase
 	var total int64
 	for _, r := range t.split.Ranges {
 		total += r.Len()

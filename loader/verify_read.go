@@ -67,6 +67,7 @@ func (r *splitReader) restart() (err error) {
 }
 
 func (r *splitReader) readAll(ctx context.Context) error {
+	defer r.task.ticking()()
 	for i := range r.split.Ranges {
 		rng := &r.split.Ranges[i]
 		in := Input{Cluster: r.plan.Cluster, TopicID: rng.TopicID, Topic: rng.Topic, Partition: rng.Partition, Range: rng.Range, Watermark: NoWatermark}
@@ -142,7 +143,8 @@ func (r *splitReader) each(ctx context.Context, rng *SplitRange, fn func(m *form
 		if err != nil {
 			return rd.Counts(), err
 		}
-		if r.passed++; r.passed%8192 == 0 {
+		if r.passed++; r.task.due.Load() {
+			r.task.due.Store(false)
 			r.tell("read")
 		}
 	}
