@@ -54,29 +54,16 @@ func (o *Options) Base(declared *Schema) (*Schema, error) {
 		}
 	}
 	var fields []Field
-	switch {
-	case declared != nil:
+	if declared != nil {
 		s.Inferred = declared.Inferred
 		for _, f := range declared.Fields {
 			if !f.Metadata() {
 				fields = append(fields, f)
 			}
 		}
-	case o.Value == "csv" || o.Pattern != "":
-		names, _, err := o.fieldNames()
-		if err != nil {
-			return nil, err
-		}
-		for _, name := range names {
-			fields = append(fields, Field{Name: name, Type: &Type{Kind: String}})
-		}
-	case o.Value == "text":
-		fields = []Field{{Name: "value", Type: &Type{Kind: String}}}
-	case o.Value == "raw":
-		fields = []Field{{Name: "value", Type: &Type{Kind: Bytes}}}
-	case o.wire():
+	} else {
 		var err error
-		if fields, err = o.wireFields(); err != nil {
+		if fields, err = o.fixedFields(); err != nil {
 			return nil, err
 		}
 	}
@@ -108,6 +95,25 @@ func (o *Options) Base(declared *Schema) (*Schema, error) {
 	}
 	_, err := NewDecoder(s, *o) // refuses columns that nothing fills, or that can't hold what does
 	return s, err
+}
+
+// fixedFields are the fields that are known before any record; none of JSON.
+func (o *Options) fixedFields() (fields []Field, err error) {
+	switch {
+	case o.Value == "csv" || o.Pattern != "":
+		names, _, err := o.fieldNames()
+		for _, name := range names {
+			fields = append(fields, Field{Name: name, Type: &Type{Kind: String}})
+		}
+		return fields, err
+	case o.Value == "text":
+		return []Field{{Name: wholeValue, Type: &Type{Kind: String}}}, nil
+	case o.Value == "raw":
+		return []Field{{Name: wholeValue, Type: &Type{Kind: Bytes}}}, nil
+	case o.wire():
+		return o.wireFields()
+	}
+	return nil, nil
 }
 
 // wireFields are the columns of the schema of the wire.

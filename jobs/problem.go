@@ -49,42 +49,6 @@ func (ps Problems) sorted() Problems {
 	return ps
 }
 
-// Nearest finds the known word closest to a misspelt one; empty when none is
-// near enough to be worth saying.
-func Nearest(word string, known []string) string {
-	best, limit := "", max(2, len(word)/3)+1
-	for _, candidate := range known {
-		if d := distance(strings.ToLower(word), candidate); d < limit {
-			best, limit = candidate, d
-		}
-	}
-	return best
-}
-
-// distance is the number of letters to insert, drop, replace or swap with
-// their neighbour.
-func distance(a, b string) int {
-	before, prev, row := make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)
-	for j := range prev {
-		prev[j] = j
-	}
-	for i := 1; i <= len(a); i++ {
-		row[0] = i
-		for j := 1; j <= len(b); j++ {
-			cost := 1
-			if a[i-1] == b[j-1] {
-				cost = 0
-			}
-			row[j] = min(prev[j]+1, row[j-1]+1, prev[j-1]+cost)
-			if i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
-				row[j] = min(row[j], before[j-2]+1)
-			}
-		}
-		before, prev, row = prev, row, before
-	}
-	return prev[len(b)]
-}
-
 // orList prints "a, b or c".
 func orList(words []string) string {
 	if len(words) < 2 {

@@ -12,6 +12,7 @@ import (
 
 	"go.yaml.in/yaml/v4"
 
+	"sawlog/formats"
 	"sawlog/offsets"
 )
 
@@ -147,7 +148,7 @@ func (s *section) done() {
 		if s.key != "" {
 			where = s.key
 		}
-		if near := Nearest(k.Value, s.used); near != "" {
+		if near := formats.Nearest(k.Value, s.used); near != "" {
 			s.r.say(k, s.path(k.Value), "unknown key; did you mean %s?", near)
 		} else {
 			s.r.say(k, s.path(k.Value), "unknown key; %s takes %s", where, orList(s.used))
@@ -208,7 +209,7 @@ func (s *section) oneOf(name, fallback string, allowed ...string) string {
 	if slices.Contains(allowed, value) {
 		return value
 	}
-	if near := Nearest(value, allowed); near != "" {
+	if near := formats.Nearest(value, allowed); near != "" {
 		s.say(name, "%q is not allowed: want %s; did you mean %s?", value, orList(allowed), near)
 	} else {
 		s.say(name, "%q is not allowed: want %s", value, orList(allowed))

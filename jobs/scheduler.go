@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"sawlog/formats"
 	"sawlog/loader"
 )
 
@@ -284,7 +285,7 @@ func (s *Scheduler) job(name string) (*jobState, error) {
 		return &c, nil
 	}
 	refusal := &Refusal{Kind: ErrNotFound, Msg: fmt.Sprintf("no job %q", name)}
-	if near := Nearest(name, sortedKeys(s.f.jobs)); near != "" {
+	if near := formats.Nearest(name, sortedKeys(s.f.jobs)); near != "" {
 		refusal.Hint = "did you mean " + near + "?"
 	} else {
 		refusal.Hint = "sawlog job list shows the jobs"

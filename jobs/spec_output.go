@@ -12,6 +12,7 @@ import (
 
 	"go.yaml.in/yaml/v4"
 
+	"sawlog/formats"
 	"sawlog/loader"
 )
 
@@ -86,7 +87,7 @@ func parseCodec(text, format string) (string, int, error) {
 	codecs := loader.Codecs(format)
 	name, level, leveled := strings.Cut(text, ":")
 	if !slices.Contains(codecs, name) {
-		near := Nearest(name, codecs)
+		near := formats.Nearest(name, codecs)
 		if near != "" {
 			near = "; did you mean " + near + "?"
 		}

@@ -209,7 +209,7 @@ func (s *Spec) readMetadata(root *section) {
 		if slices.Contains(formats.MetadataColumns[:], name) {
 			continue
 		}
-		near := Nearest(name, formats.MetadataColumns[:])
+		near := formats.Nearest(name, formats.MetadataColumns[:])
 		if near != "" {
 			near = "; did you mean " + near + "?"
 		}

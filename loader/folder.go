@@ -128,7 +128,7 @@ func haveFields(s *formats.Schema, o *formats.Options, fields []BucketField) err
 		case err != nil:
 			return err
 		case leaf < 0 && (!s.Inferred || !o.Keeps(f.from())):
-			return fmt.Errorf("partition_by.fields: no column holds %q", f.from())
+			return fmt.Errorf("partition_by.fields: no column holds %q%s", f.from(), orNear(f.from(), s.Paths()))
 		}
 	}
 	return nil

@@ -340,11 +340,11 @@ func TestPreview(t *testing.T) {
 	r := newRig(t, 1)
 	r.src.log("views", 0).put(t, 2, record.None, lines(view(9, 0, "/a"), view(13, 1, "/b"), "bad", view(10, 0, "/c"))...)
 	_, v := r.plan(PlanAsk{})
-	if v.Exact || v.Rows != 4 || v.RowsAre != upperBound || v.HoursAre != estimate || len(v.Hours) != 5 || v.Hours[0].Hour != "2026-11-29T09:00:00Z" || v.Bytes <= 0 {
+	if v.Exact || v.Rows != 4 || v.RowsAre != upperBound || v.HoursAre != estimate || len(v.Hours) != 5 || v.Hours[0].Hour != "2026-11-29T09:00:00Z" || v.Hours[0].Rows != nil || v.Bytes <= 0 {
 		t.Errorf("estimate %+v", v)
 	}
 	_, v = r.plan(PlanAsk{Scan: true})
-	if !v.Exact || v.Rows != 3 || v.Bad != 1 || v.RowsAre != exact || len(v.Hours) != 3 || v.Hours[2].Hour != "2026-11-29T13:00:00Z" || v.Hours[2].Rows != 1 || len(v.Columns) != 3 {
+	if !v.Exact || v.Rows != 3 || v.Bad != 1 || v.RowsAre != exact || len(v.Hours) != 3 || v.Hours[2].Hour != "2026-11-29T13:00:00Z" || v.Hours[2].Rows == nil || *v.Hours[2].Rows != 1 || len(v.Columns) != 3 {
 		t.Errorf("scan %+v", v)
 	}
 	if entries, err := r.d.Sink.List(""); err != nil || len(entries) != 0 {

@@ -30,6 +30,7 @@ type Preview struct {
 	Skipped  int64          `json:"skipped,omitempty"` // scan only
 	Columns  []string       `json:"columns,omitempty"` // new ones: of the schema, and what a scan found
 	Retires  []string       `json:"retires,omitempty"`
+	Warnings []string       `json:"warnings,omitempty"` // fields that the job names and no record looked at has
 }
 
 // PreviewRange is the frozen range of one partition.
@@ -51,7 +52,7 @@ type PreviewSplit struct {
 // PreviewHour is one bucket a plan would write to.
 type PreviewHour struct {
 	Hour string `json:"hour"` // RFC 3339, UTC
-	Rows int64  `json:"rows"` // 0 where the hours are estimates
+	Rows *int64 `json:"rows"` // null where the hours are estimates: only a scan counts them
 }
 
 // What a preview says of a plan.
@@ -101,13 +102,21 @@ func (pl *planner) preview(ctx context.Context, p *Plan, status string) (*Previe
 	if look.buckets, err = newBucketer(p.Bucket); err != nil {
 		return nil, err
 	}
+	look.meet()
 	if pl.ask.Scan {
 		err = look.scan(ctx, v)
 	} else {
 		err = look.sample(ctx, pl.sized(p.Inputs))
 	}
 	for _, key := range slices.Sorted(maps.Keys(look.hours)) {
-		v.Hours = append(v.Hours, PreviewHour{HourText(key), look.hours[key]})
+		hour := PreviewHour{Hour: HourText(key)}
+		if v.Exact {
+			hour.Rows = new(look.hours[key])
+		}
+		v.Hours = append(v.Hours, hour)
+	}
+	if err == nil {
+		v.Warnings, err = look.warnings(pl.spec.Schema, pl.fold.Schema)
 	}
 	return v, err
 }
@@ -119,6 +128,8 @@ type looker struct {
 	buckets *bucketer
 	hours   map[int64]int64 // rows per bucket
 	leaders consumer.Leaders
+	met     *formats.Inference // fields of the records; nil = they are known
+	looked  int                // records they were noted of
 }
 
 // samples is how many places of each range an estimate looks at.
@@ -137,10 +148,16 @@ func (l *looker) sample(ctx context.Context, ranges []sized) error {
 	var low, high formats.Instant
 	met := false
 	for _, r := range ranges {
+		before := offsets.Offset(-1)
 		for i := range int64(samples) {
 			at := r
 			at.Start = r.Start + offsets.Offset(mulDiv(r.Len()-1, i, samples-1))
+			if at.Start == before {
+				continue // a short range
+			}
+			before = at.Start
 			err := l.read(ctx, at.SplitRange, smallFetch, func(m *formats.Message) error {
+				l.look(m)
 				when, err := decoder.Time(m)
 				if err == nil {
 					if !met {
@@ -232,6 +249,7 @@ func (l *looker) scan(ctx context.Context, v *Preview) error {
 	}
 	v.Rows, v.Exact, v.RowsAre, v.HoursAre = 0, true, exact, exact
 	return l.each(ctx, func(m *formats.Message) error {
+		l.look(m)
 		at, err := decoder.Append(columns, m)
 		if err == nil {
 			_, err = folders.values(0, columns)

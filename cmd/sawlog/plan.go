@@ -52,8 +52,9 @@ func (a *app) plan() *cobra.Command {
 		Use: "plan FILE|JOB", Short: "Say what a run would do", Args: cobra.ExactArgs(1),
 		Long: `Say what a run of a job file, or of a job on the server, would do: exact ranges
 and splits, rows as an upper bound, hours and sizes estimated; --scan reads the
-log and is exact. Nothing is written. -o json prints a plan that run --plan
-carries out.`,
+log and is exact: it adds the rows of each hour, bad records and new columns.
+Fields that the job names and no record looked at has are warned of. Nothing is
+written. -o json prints a plan that run --plan carries out.`,
 		Example: "  sawlog plan pageviews.yaml\n  sawlog plan pageviews.yaml --range 'pageviews/0=0..40' -o json > plan.json",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ref := args[0]
@@ -92,6 +93,7 @@ func (a *app) printPlans(files []planFile) error {
 	if len(files) == 1 {
 		v = files[0]
 	}
+	a.notePlans(files)
 	return a.print.Print(v, func() *output.Rows {
 		rows := &output.Rows{}
 		for _, f := range files {
@@ -117,11 +119,29 @@ func (a *app) printPlans(files []planFile) error {
 					rows.Add(fmt.Sprintf("… and %d hours more (-o json shows all)", len(p.Hours)-i))
 					break
 				}
-				rows.Add(h.Hour, h.Rows)
+				if h.Rows == nil {
+					rows.Add(h.Hour, "—")
+					continue
+				}
+				rows.Add(h.Hour, *h.Rows)
 			}
 		}
 		return rows
 	})
+}
+
+// notePlans says what of plans is to be looked at, and what of them isn't known.
+func (a *app) notePlans(files []planFile) {
+	guessed := false
+	for _, f := range files {
+		for _, w := range f.Preview.Warnings {
+			a.print.Note("warning: %s", w)
+		}
+		guessed = guessed || !f.Preview.Exact && len(f.Preview.Hours) > 0
+	}
+	if guessed && a.print.Format == output.Table {
+		a.print.Note("hours are estimated from a few records of each partition; plan --scan reads them all: rows of each hour, bad records, new columns")
+	}
 }
 
 // ask turns the flags into what the loader is asked.

@@ -14,7 +14,7 @@ import (
 
 	"go.yaml.in/yaml/v4"
 
-	"sawlog/jobs"
+	"sawlog/formats"
 )
 
 // Setting is one setting of the server: the name of its flag and of its key in
@@ -287,7 +287,7 @@ func readFile(path string) (settings, topics map[string]fromFile, err error) {
 			return scalar(path, settings, name, value)
 		}
 		msg := fmt.Sprintf("unknown key %q", key.Value)
-		if near := jobs.Nearest(name, known); near != "" {
+		if near := formats.Nearest(name, known); near != "" {
 			msg += fmt.Sprintf(": did you mean %q?", near)
 		}
 		return &Error{Place: place(path, key), Msg: msg}

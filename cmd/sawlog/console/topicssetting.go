@@ -9,6 +9,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"sawlog/formats"
 	"sawlog/jobs"
 )
 
@@ -72,7 +73,7 @@ func unknownSettings(known []topicSetting, sent url.Values) error {
 			all = append(all, s.Name)
 		}
 		r := &jobs.Refusal{Kind: jobs.ErrInvalid, Msg: "topics have no config " + name}
-		if near := jobs.Nearest(name, all); near != "" {
+		if near := formats.Nearest(name, all); near != "" {
 			r.Hint = "did you mean " + near + "?"
 		}
 		return r
