@@ -51,9 +51,9 @@ func (l *Ledger) Amend(ctx context.Context, what, run string, o CommitOptions) (
 		return err
 	})
 	if err != nil || rec == nil {
-		return rec, err
+		return rec, stopped(ctx, err, startsOver, "nothing was changed")
 	}
-	return rec, l.settle(ctx)
+	return rec, stopped(ctx, l.settle(ctx), goesOn, "the amend is committed as record %d, and whoever comes next publishes what is left of it", rec.Number)
 }
 
 // amend makes the files and commits them.

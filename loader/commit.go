@@ -98,12 +98,38 @@ func (l *Ledger) standing(p *Plan, planID string) (covered *Record, err error) {
 		return nil, fail(ExitConflict, "plan %s was abandoned by record %d", planID, mark.Number)
 	}
 	if err := l.fold.Overlap(p); err != nil {
+		if rec, look := l.revised(p, planID); rec != nil || look != nil {
+			return rec, look
+		}
 		e := &Error{Code: ExitConflict, Msg: "plan " + planID + " conflicts with a run that was committed first", Err: err}
 		return nil, e.hint("make a new plan: it starts where the ledger ends now")
 	}
 	if _, err := p.schemaAfter(l.fold.Schema); err != nil && p.Schema != nil {
 		e := &Error{Code: ExitConflict, Msg: "the schema of plan " + planID + " conflicts with the data set's", Err: err}
 		return nil, e.hint("make a new plan: it starts from the present schema")
+	}
+	return nil, nil
+}
+
+// revised is the record that committed a revision of a plan: the columns that its
+// records had are in that one. nil = none.
+func (l *Ledger) revised(p *Plan, planID string) (*Record, error) {
+	for n := l.fold.Head; n > p.Base; n-- {
+		ref := &l.fold.Records[n]
+		if ref.Kind == Amend || ref.Kind == Abandon {
+			continue
+		}
+		for id := ref.Plan; id != ""; {
+			later, err := readPlan(l.sink, id)
+			if err != nil {
+				return nil, err
+			}
+			if later.Replaces == planID {
+				rec, _, err := readRecord(l.sink, ref.Number)
+				return rec, err
+			}
+			id = later.Replaces
+		}
 	}
 	return nil, nil
 }

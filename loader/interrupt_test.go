@@ -56,7 +56,7 @@ func TestInterruptedCommitIsUnsure(t *testing.T) {
 			if !errors.As(err, &e) || e.Code != ExitInterrupted || out.Status != StatusInterrupted {
 				t.Fatalf("%+v %v", out, err)
 			}
-			if !strings.Contains(err.Error(), "may be committed") || !strings.Contains(e.Hint, "may be committed") {
+			if !strings.Contains(err.Error(), "may be committed") || !strings.Contains(e.Hint, "the next run of the job") {
 				t.Errorf("%v; %s", err, e.Hint)
 			}
 			r.d.Sink = s.Sink

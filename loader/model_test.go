@@ -179,7 +179,10 @@ func (m *model) commit(ctx context.Context, l *Ledger, p *Plan, name string) err
 		return err
 	}
 	r := &run{d: &Driver{}, ask: RunAsk{Run: name}, ledger: l, plan: p, planID: PlanID(p)}
-	if done, err := r.begin(ctx); done || err != nil {
+	if done, err := l.Accepts(ctx, p); done || err != nil {
+		return err
+	}
+	if err := r.begin(ctx); err != nil {
 		return err
 	}
 	var rec *Record

@@ -29,7 +29,8 @@ type planner struct {
 
 // Plan says what a run would do and writes nothing. An open plan of the same
 // rules is given back as it is, for it is to be resumed; the preview says so.
-func (d *Driver) Plan(ctx context.Context, s *Spec, ask PlanAsk) (*Plan, *Preview, error) {
+func (d *Driver) Plan(ctx context.Context, s *Spec, ask PlanAsk) (_ *Plan, _ *Preview, err error) {
+	defer func() { err = stopped(ctx, err, startsOver, "nothing was changed") }()
 	if err := s.Validate(); err != nil {
 		return nil, nil, err
 	}
@@ -123,12 +124,7 @@ func (pl *planner) keepsFields(ctx context.Context, schema *formats.Schema, fiel
 	if err := haveFields(schema, &pl.spec.Decode, fields); err != nil {
 		return coded(err, ExitUsage)
 	}
-	last, err := pl.ledger.lastPlan(ctx)
-	if err != nil || last == nil || slices.Equal(last.Bucket.Fields, fields) {
-		return err
-	}
-	e := fail(ExitConflict, "partition_by.fields are %s, the data set was begun with %s", fieldNames(fields), fieldNames(last.Bucket.Fields))
-	return e.hint("load into another root")
+	return pl.ledger.keepsFields(ctx, fields)
 }
 
 // planTopics lists the topics. One that was compacted when the plan before was

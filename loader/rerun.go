@@ -24,6 +24,8 @@ type RerunReport struct {
 	Changed   int64       `json:"changed"`
 	Retired   int64       `json:"retired"`
 	Files     []RerunFile `json:"files"`
+
+	back int64 // of Restored, those that are where they belong
 }
 
 // RerunFile is what became of one file of the run.
@@ -55,7 +57,11 @@ func (l *Ledger) Rerun(ctx context.Context, what string) (report *RerunReport, e
 		report, err = l.rerun(ctx, what, absent)
 		return err
 	})
-	return report, err
+	state := "nothing was changed"
+	if report != nil && report.back > 0 {
+		state = fmt.Sprintf("%d of %d files are back", report.back, report.Restored)
+	}
+	return report, stopped(ctx, err, startsOver, "%s", state)
 }
 
 func (l *Ledger) rerun(ctx context.Context, what string, absent map[string]bool) (*RerunReport, error) {
@@ -200,6 +206,7 @@ func (l *Ledger) compare(rec *Record, made map[string]*File, absent map[string]b
 			case absent[name]:
 				file.State, file.stage = RerunRestored, "" // back already
 				report.Restored++
+				report.back++
 			default:
 				report.Identical++
 			}
@@ -244,6 +251,7 @@ func (l *Ledger) restore(ctx context.Context, rec *Record, report *RerunReport) 
 		if err := l.sink.Rename(file.stage, file.Path); err != nil {
 			return sinkError("rerun: "+file.Path+" could not be put back", err)
 		}
+		report.back++
 		folders[dir] = true
 	}
 	if len(folders) == 0 {
@@ -327,7 +335,8 @@ func (d *Driver) remake(ctx context.Context, ask RemakeAsk) ([]*Result, error) {
 		},
 	})
 	if err != nil {
-		return nil, d.swept(ask, err)
+		return nil, stopped(ctx, d.swept(ask, err), startsOver,
+			"nothing was changed, for files are put in place once all are made again, and %d of %d splits were", len(ended), len(ask.Splits))
 	}
 	var results []*Result
 	for _, split := range ask.Splits {

@@ -28,7 +28,8 @@ type RewriteAsk struct {
 // declares wider types than the data set has, to write all files with those.
 // The rows stay the same. It is a plan like that of a load: Run carries it out.
 // Nil = there is nothing to do.
-func (d *Driver) PlanRewrite(ctx context.Context, ask RewriteAsk) (*Plan, error) {
+func (d *Driver) PlanRewrite(ctx context.Context, ask RewriteAsk) (_ *Plan, err error) {
+	defer func() { err = stopped(ctx, err, startsOver, "nothing was changed") }()
 	l, err := d.Ledger(ctx, "", "")
 	if err != nil {
 		return nil, err

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"time"
 
 	"sawlog/loader/sink"
@@ -33,6 +34,9 @@ type run struct {
 	plan    *Plan
 	planID  string
 	results []*Result
+
+	mu    sync.Mutex
+	ended map[int]bool // splits with an attempt that ended well since results were read
 }
 
 // maxRevisions bounds how often the schema of one plan may grow.
@@ -44,7 +48,7 @@ const maxRepairs = 3
 // Run carries a plan out and commits it. The outcome is filled in as far as
 // the run came, also beside an error.
 func (d *Driver) Run(ctx context.Context, p *Plan, ask RunAsk) (*Outcome, error) {
-	r := &run{d: d, ask: ask, plan: p, planID: PlanID(p)}
+	r := &run{d: d, ask: ask, plan: p, planID: PlanID(p), ended: map[int]bool{}}
 	rec, err := r.carryOut(ctx)
 	out := r.outcome(rec)
 	switch {
@@ -54,7 +58,7 @@ func (d *Driver) Run(ctx context.Context, p *Plan, ask RunAsk) (*Outcome, error)
 		out.Status = StatusCovered
 	case ctx.Err() != nil:
 		out.Status = StatusInterrupted
-		err = r.interrupted(err)
+		err = r.interrupted(ctx, err)
 	default:
 		out.Status = StatusFailed
 		err = at(d.Sink.Root(), coded(err, ExitFailed))
@@ -79,8 +83,11 @@ func (r *run) carryOut(ctx context.Context) (*Record, error) {
 	if err := r.ledger.Publish(ctx); err != nil {
 		return nil, err
 	}
+	if done, err := r.ledger.Accepts(ctx, r.plan); done || err != nil {
+		return nil, err
+	}
 	if len(r.plan.Splits) > 0 {
-		if done, err := r.begin(ctx); done || err != nil {
+		if err := r.begin(ctx); err != nil {
 			return nil, err
 		}
 		r.holdNew(ctx)
@@ -164,26 +171,15 @@ func (r *run) sweep(ctx context.Context, rec *Record) {
 	r.d.Logger.Debug("swept", "root", r.d.Sink.Root(), "removed", len(report.Removed), "marked", len(report.Marked))
 }
 
-// begin freezes the plan, unless its work was done meanwhile.
-func (r *run) begin(ctx context.Context) (done bool, err error) {
-	fold := r.ledger.Fold()
-	if mark, named := fold.Plans[r.planID]; named {
-		if mark.State == PlanCommitted {
-			return true, nil
-		}
-		return false, fail(ExitConflict, "plan %s was %s by record %d", r.planID, mark.State, mark.Number)
-	}
-	if err := fold.Overlap(r.plan); err != nil {
-		e := &Error{Code: ExitConflict, Msg: "plan " + r.planID + " is overtaken", Err: err}
-		return false, e.hint("make a new plan: it starts where the ledger ends now")
-	}
+// begin freezes the plan.
+func (r *run) begin(ctx context.Context) error {
 	planID, err := r.ledger.PutPlan(ctx, r.plan)
 	if err != nil {
-		return false, err
+		return err
 	}
 	r.planID = planID
 	r.d.event(Event{Run: r.ask.Run, Kind: "plan", Text: planID})
-	return false, nil
+	return nil
 }
 
 // work has every split carried out that has no result yet, and revises the plan
@@ -270,6 +266,11 @@ func (r *run) engine(ctx context.Context, splits []int) error {
 			PlanID: stage, Plan: r.plan, Splits: byStage[stage], Parallelism: tasks, Memory: memory,
 			FetchBytes: r.ask.FetchBytes, Rate: shareOf(r.ask.Rate, tasks), Retries: r.ask.Retries, Timeout: r.ask.Timeout,
 			Done: func(split int, attempt string, err error) {
+				if err == nil {
+					r.mu.Lock()
+					r.ended[split] = true
+					r.mu.Unlock()
+				}
 				r.d.event(Event{Run: r.ask.Run, Kind: "attempt", Task: &TaskProgress{Split: split, Attempt: attempt}, Err: err})
 			},
 			Progress: func(p TaskProgress) { r.d.event(Event{Run: r.ask.Run, Kind: "task", Task: &p}) },
@@ -317,18 +318,32 @@ func onePerSplit(results []*Result) []*Result {
 }
 
 // interrupted says what state things are in.
-func (r *run) interrupted(err error) error {
-	e := &Error{Code: ExitInterrupted, Msg: "interrupted", Err: err}
+func (r *run) interrupted(ctx context.Context, err error) error {
 	if r.ledger == nil || len(r.plan.Splits) == 0 {
-		return e.hint("nothing was changed")
+		return stopped(ctx, err, startsOver, "nothing was changed")
 	}
 	if mark, named := r.ledger.Fold().Plans[r.planID]; named && mark.State == PlanCommitted {
-		return e.hint("plan %s is committed as record %d; whoever comes next finishes publishing it", r.planID, mark.Number)
+		return stopped(ctx, err, goesOn, "plan %s is committed as record %d, and whoever comes next publishes what is left of it", r.planID, mark.Number)
 	}
 	if errors.Is(err, errUnsure) {
-		return e.hint("plan %s may be committed; the next run of the job looks, and goes on from there", r.planID)
+		return stopped(ctx, err, "the same command, or the next run of the job: it looks, and goes on from there", "plan %s may be committed", r.planID)
 	}
-	staged := len(r.plan.Splits) - len(r.missing())
-	return e.hint("nothing was committed: plan %s is open, and the next run of the job resumes it (%d of %d splits were staged when this run last looked)",
-		r.planID, staged, len(r.plan.Splits))
+	next := goesOn
+	if r.plan.Kind == Compact {
+		next = startsOver + " with a plan of its own, and what was staged is swept"
+	}
+	return stopped(ctx, err, next, "nothing was committed; plan %s is open with %d of %d splits staged", r.planID, r.staged(), len(r.plan.Splits))
+}
+
+// staged is how many splits have a result.
+func (r *run) staged() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	n := len(r.plan.Splits) - len(r.missing())
+	for _, split := range r.missing() {
+		if r.ended[split] {
+			n++
+		}
+	}
+	return n
 }

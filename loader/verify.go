@@ -61,8 +61,12 @@ func (r *VerifyReport) add(name, kind, format string, args ...any) {
 // checkpoints, with the plans it names. Problems make the error exit 8; the
 // report comes with it. Files of the last record that still wait in their stages
 // are published before; nothing is made again.
-func (l *Ledger) Verify(ctx context.Context, what string) (*VerifyReport, error) {
+func (l *Ledger) Verify(ctx context.Context, what string) (_ *VerifyReport, err error) {
 	report := &VerifyReport{Problems: []Problem{}}
+	var files []*Visible
+	defer func() {
+		err = stopped(ctx, err, startsOver, "nothing was changed; %d of %d files were read, with %s", report.Files, len(files), report.soFar())
+	}()
 	remake := l.c.Remake
 	l.c.Remake = nil // what is lost is to be told, not made again
 	defer func() { l.c.Remake = remake }()
@@ -73,7 +77,8 @@ func (l *Ledger) Verify(ctx context.Context, what string) (*VerifyReport, error)
 		report.add(LedgerDir, "ledger", "record %d is not published: %v", l.fold.Head, err)
 	}
 	report.Dataset, report.Number = l.fold.Dataset, l.fold.Head
-	files, hours := l.fold.All(), map[int64]bool{}
+	hours := map[int64]bool{}
+	files = l.fold.All()
 	if what != "" {
 		ref, err := l.fold.Lookup(what)
 		if err != nil {
@@ -102,6 +107,18 @@ func (l *Ledger) Verify(ctx context.Context, what string) (*VerifyReport, error)
 func isRecordError(err error) bool {
 	var e *RecordError
 	return errors.As(err, &e)
+}
+
+// soFar tells of the problems found before the end.
+func (r *VerifyReport) soFar() string {
+	switch n := len(r.Problems); n {
+	case 0:
+		return "no problem so far"
+	case 1:
+		return fmt.Sprintf("a problem so far: %s %s", r.Problems[0].Path, r.Problems[0].Detail)
+	default:
+		return fmt.Sprintf("%d problems so far; the first is %s: %s", n, r.Problems[0].Path, r.Problems[0].Detail)
+	}
 }
 
 // verdict is the error of all that is not as it should be.

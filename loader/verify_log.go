@@ -64,6 +64,7 @@ func (l *Ledger) VerifyAgainstLog(ctx context.Context, what string, c consumer.C
 	}
 	report.Log = v.out
 	if err := v.run(ctx, what); err != nil {
+		err = stopped(ctx, err, startsOver, "nothing was changed; all files were read and %d offsets of the log, with %s", v.out.Offsets, report.soFar())
 		return nil, coded(err, ExitFailed)
 	}
 	return report, report.verdict()

@@ -48,6 +48,10 @@ func (a *app) waiting(what string, call func() error) error {
 	for began := time.Now(); ; {
 		select {
 		case err := <-ended:
+			if cause := context.Cause(a.ctx); err != nil && cause != nil {
+				err = output.Errorf(output.Code(cause), "%s: %s; it stops as well, and nothing was changed unless files were just being put in place", cause, what).
+					WithHint("the same command again; it starts over")
+			}
 			return err
 		case <-time.After(time.Second):
 		}

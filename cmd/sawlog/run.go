@@ -4,9 +4,11 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"sawlog/cmd/sawlog/output"
 	"sawlog/consumer"
@@ -78,15 +80,22 @@ A plan names its root, brokers and how HDFS is reached; --job FILE adds what is
 in no plan: the engine, limits, SASL and TLS of the job it was made for.`,
 		Example: "  sawlog run pageviews.yaml -o json\n  sawlog run pageviews-hourly --wait\n  sawlog run --plan plan.json",
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if (f.planPath != "") == (len(args) > 0) {
+				return output.Errorf(output.Usage, "run wants a FILE, a JOB or --plan FILE, one of them").WithHint("%s", cmd.UseLine())
+			}
+			way := runOfFile
 			switch {
-			case f.planPath != "" && len(args) == 0:
+			case f.planPath != "":
+				way = runOfPlan
+			case !isFile(args[0]):
+				way = runOfJob
+			}
+			if err := way.takes(cmd.Flags()); err != nil {
+				return err
+			}
+			switch {
+			case f.planPath != "":
 				return a.runPlan(cmd.Context(), f)
-			case f.planPath != "" || len(args) == 0:
-				return output.Errorf(output.Usage, "run wants a FILE, a JOB or --plan FILE").WithHint("%s", cmd.UseLine())
-			case f.root != "":
-				return output.Errorf(output.Usage, "--root re-roots a plan: it needs --plan")
-			case f.job != "":
-				return output.Errorf(output.Usage, "--job says how a plan is carried out: it needs --plan").WithHint("%s", cmd.UseLine())
 			case !isFile(args[0]):
 				return a.runOnServer(cmd.Context(), args[0], p, f)
 			}
@@ -103,6 +112,43 @@ in no plan: the engine, limits, SASL and TLS of the job it was made for.`,
 	return c
 }
 
+// runWay is what run is given to carry out.
+type runWay string
+
+const (
+	runOfFile runWay = "a FILE"
+	runOfJob  runWay = "a JOB"
+	runOfPlan runWay = "--plan"
+)
+
+// runFlagUse says where flags of run have no place, and what has instead.
+var runFlagUse = []struct {
+	flags []string
+	not   []runWay
+	say   string
+}{
+	{[]string{"root", "job"}, []runWay{runOfFile, runOfJob}, "it says how a plan is carried out and needs --plan"},
+	{[]string{"range", "window", "accept-gap"}, []runWay{runOfPlan}, "a plan says what is loaded; give it to sawlog plan"},
+	{[]string{"parallelism", "memory", "fetch-bytes"}, []runWay{runOfJob}, "a JOB's are under run: of its file; sawlog job get JOB shows it, job apply FILE changes it"},
+	{[]string{"accept-bad"}, []runWay{runOfJob}, "sawlog runs retry RUN --accept-bad commits a run that has ended with too many bad records"},
+	{[]string{"hdfs-namenodes", "hdfs-user", "hdfs-keytab", "hdfs-principal"}, []runWay{runOfJob}, "a JOB's are under output.hdfs of its file"},
+}
+
+// takes refuses flags that would not be looked at.
+func (w runWay) takes(flags *pflag.FlagSet) error {
+	for _, use := range runFlagUse {
+		for _, name := range use.flags {
+			if flags.Changed(name) && slices.Contains(use.not, w) {
+				return output.Errorf(output.Usage, "--%s is not for %s: %s", name, w, use.say)
+			}
+		}
+	}
+	if flags.Changed("range") && flags.Changed("window") {
+		return output.Errorf(output.Usage, "--range and --window: want one of the two")
+	}
+	return nil
+}
+
 func (a *app) runFile(ctx context.Context, path string, p planFlags, f runFlags) error {
 	job, err := readJob(path)
 	if err != nil {
@@ -111,6 +157,11 @@ func (a *app) runFile(ctx context.Context, path string, p planFlags, f runFlags)
 	targets, err := a.targets(ctx, job)
 	if err != nil {
 		return err
+	}
+	for i := range targets {
+		if targets[i].access, err = f.store.over(targets[i].access); err != nil {
+			return err
+		}
 	}
 	if p.window != "" {
 		return a.runWindow(ctx, job, targets, p, f)
@@ -202,9 +253,12 @@ func (a *app) runTarget(ctx context.Context, t target, ask loader.PlanAsk, f run
 			return nil, err
 		}
 	}
-	plan, _, err := d.Plan(ctx, t.spec, ask)
+	plan, preview, err := d.Plan(ctx, t.spec, ask)
 	if err != nil {
 		return nil, err
+	}
+	for _, w := range preview.Warnings {
+		bars.note("warning: %s", w)
 	}
 	return d.Run(ctx, plan, run)
 }
@@ -219,12 +273,12 @@ func (a *app) runPlan(ctx context.Context, f runFlags) error {
 			return err
 		}
 	}
-	if f.dryRun {
-		return a.printPlans([]planFile{*file})
-	}
 	t, err := a.planned(file, f)
 	if err != nil {
 		return err
+	}
+	if f.dryRun {
+		return a.previewPlan(ctx, file, t)
 	}
 	ask, err := f.ask(t.spec, newRunID(file.Plan.Job, time.Now()))
 	if err != nil {
@@ -240,6 +294,26 @@ func (a *app) runPlan(ctx context.Context, f runFlags) error {
 	outcome, err := d.Run(ctx, file.Plan, ask)
 	bars.done()
 	return a.ran(outcome, err)
+}
+
+// previewPlan says what is left to do of a plan under the root it is for.
+func (a *app) previewPlan(ctx context.Context, file *planFile, t target) error {
+	store, err := openSink(ctx, t.root, t.access)
+	if err != nil {
+		return err
+	}
+	ledger, err := loader.OpenLedger(ctx, store, file.Plan.Dataset, file.Plan.Job, loader.LedgerConfig{Logger: a.logger()})
+	if err != nil {
+		return err
+	}
+	done, err := ledger.Accepts(ctx, file.Plan)
+	if err != nil {
+		return err
+	}
+	if done {
+		file.Preview.Status = loader.PreviewCovered
+	}
+	return a.printPlans([]planFile{*file})
 }
 
 // planned is how a plan file is carried out: as its job says, where that is known,
