@@ -3,6 +3,7 @@ package console
 import (
 	"cmp"
 	"context"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -84,7 +85,6 @@ func (k *console) askDeleteTopic(ctx context.Context, r *http.Request, _ zone) (
 			{"Partitions", count(len(t.Partitions))},
 			{"Records lost, at most", offsetText(t.Records())},
 			{"Bytes lost, of each copy", bytesText(t.Bytes())},
-			{"Groups that read it", count(len(readers))},
 			{"Data sets loaded of it", count(len(loads))},
 		},
 		Hidden: []fact{{"id", topicID(t.ID)}}, Of: "topic", Typed: t.Name, Button: "Delete the topic", Danger: true, Line: "sawlog topic delete " + shell(t.Name) + " --yes",
@@ -96,23 +96,13 @@ func (k *console) askDeleteTopic(ctx context.Context, r *http.Request, _ zone) (
 	return c, nil
 }
 
+// mirrorPrefix starts the names of the groups that load jobs mirror their offsets in.
+const mirrorPrefix = "sawlog."
+
 // losers lists who loses records with a topic.
 func (c *confirm) losers(t *admin.Topic, loads []loadOf, readers []reader, holds []hold) {
 	found := admin.ByPlace(admin.PartitionsOf([]admin.Topic{*t}))
-	left := map[string]int64{} // records that a job has yet to load
-	for _, h := range holds {
-		if p := found[offsets.TopicPartition{Topic: t.Name, Partition: h.partition}]; p != nil && p.Records() >= 0 {
-			left[h.job] += max(0, p.End-max(h.from, p.Start))
-		}
-	}
-	jobs := table{Title: "Jobs that load it", Heads: []string{"Job", "Data set", "Records it has yet to load, at most"}, Numbers: 1}
-	for _, l := range loads {
-		yet := "not known"
-		if n, held := left[l.Job]; held {
-			yet = count(n)
-		}
-		jobs.add(l.Job, l.Dataset, yet)
-	}
+	behind := map[string]int64{} // records that a job has yet to load
 	groups := table{Title: "Groups that read it", Heads: []string{"Group", "State", "Members on it", "Partitions with an offset", "Records it has yet to read, at most"}, Numbers: 3}
 	slices.SortFunc(readers, func(a, b reader) int {
 		return cmp.Or(cmp.Compare(b.members, a.members), strings.Compare(a.name, b.name))
@@ -124,14 +114,33 @@ func (c *confirm) losers(t *admin.Topic, loads []loadOf, readers []reader, holds
 				lag += max(0, p.End-offset)
 			}
 		}
+		if job, ok := strings.CutPrefix(g.name, mirrorPrefix); ok && slices.ContainsFunc(loads, func(l loadOf) bool { return l.Job == job }) {
+			behind[job] = lag
+			continue
+		}
 		groups.add(printable([]byte(g.name)), g.state, count(g.members), count(len(g.at)), count(lag))
 	}
-	for _, list := range []table{jobs, groups} {
+	held := map[string]int64{} // what jobs hold is said sooner than it is mirrored
+	for _, h := range holds {
+		if p := found[offsets.TopicPartition{Topic: t.Name, Partition: h.partition}]; p != nil && p.Records() >= 0 {
+			held[h.job] += max(0, p.End-max(h.from, p.Start))
+		}
+	}
+	maps.Copy(behind, held)
+	loading := table{Title: "Jobs that load it", Heads: []string{"Job", "Data set", "Records it has yet to load, at most"}, Numbers: 1}
+	for _, l := range loads {
+		yet := "not known"
+		if n, told := behind[l.Job]; told {
+			yet = count(n)
+		}
+		loading.add(l.Job, l.Dataset, yet)
+	}
+	for _, list := range []table{loading, groups} {
 		if len(list.Rows) > 0 {
 			c.Tables = append(c.Tables, list)
 		}
 	}
-	if len(jobs.Rows) > 0 {
+	if len(loading.Rows) > 0 {
 		c.Notes = append(c.Notes, "Runs of a job that names it fail until it is there again. A topic of that name that is made later is another one to them, and is loaded from its first record on.")
 	}
 }

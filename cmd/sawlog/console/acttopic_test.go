@@ -178,11 +178,15 @@ func TestDeleteTopic(t *testing.T) {
 	s.send(s.numbers("x", 0, 100)...)
 	s.commit("checkers", "x", map[int32]int64{0: 10})
 	s.commit("others", "x", map[int32]int64{1: 0})
+	s.commit("sawlog.x-hourly", "x", map[int32]int64{0: 70}) // its mirror
 	if _, err := s.jobs.Apply(t.Context(), []byte(strings.ReplaceAll(job, "pageviews", "x")), "job.yaml", "ann", false); err != nil {
 		t.Fatal(err)
 	}
-	s.alter("x", "retention.hold.x-hourly", new("0:40"))
 	const base = "/console/topics/x/delete"
+	mirrored := s.page(base, http.StatusOK)
+	s.has(mirrored, ">x-hourly<", ">30<")
+	s.lacks(mirrored, ">sawlog.x-hourly<")
+	s.alter("x", "retention.hold.x-hourly", new("0:40"))
 	s.has(s.page("/console/topics/x", http.StatusOK), base)
 	page := s.page(base, http.StatusOK)
 	s.has(page, "Records lost, at most", ">100<", ">checkers<", ">90<", ">others<", ">x-hourly<", ">60<", "sawlog topic delete x --yes", "Delete the topic")

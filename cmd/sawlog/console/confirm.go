@@ -50,10 +50,10 @@ type confirm struct {
 	Status   int            // of the answer; 0 = 200
 }
 
-// Open tells whether the configs of the form are seen at once: they are what it is
-// about, or some have a value.
+// Open tells whether the configs of the form are seen at once: not where a preview
+// stands below them, and of a new topic only once some have a value.
 func (c *confirm) Open() bool {
-	return c.Fields[0].Name != "name" || slices.ContainsFunc(c.Settings, func(s topicSetting) bool { return s.Value != "" })
+	return c.Button == "" && (c.Fields[0].Name != "name" || slices.ContainsFunc(c.Settings, func(s topicSetting) bool { return s.Value != "" }))
 }
 
 // table is lines of what would change.

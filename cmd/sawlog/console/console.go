@@ -73,7 +73,7 @@ func New(c Config) http.Handler {
 	k := &console{Config: c, templates: template.Must(template.New("").Funcs(template.FuncMap{
 		"count": count, "size": size, "clock": clock, "shape": legendShape, "took": took, "distance": func(t time.Time) string { return distance(t, c.Now()) },
 		"nav": func() []place { return places }, "path": url.PathEscape, "query": url.QueryEscape, "duration": duration,
-		"phases": func() []string { return taskPhases }, "more": func(list []string, shown int) int { return len(list) - shown },
+		"phases": func() []string { return taskPhases }, "more": func(all, shown int) int { return all - shown },
 	}).Funcs(otherFuncs).ParseFS(sheets, "static/*.html"))}
 	mux := http.NewServeMux()
 	k.others(mux)

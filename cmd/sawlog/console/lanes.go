@@ -15,7 +15,8 @@ import (
 // lane is one split of a run and the attempts at it.
 type lane struct {
 	Split    int
-	Ranges   []string // of the plan
+	Ranges   []string // of the plan, the first
+	Reads    int      // ranges of the plan
 	SVG      template.HTML
 	Last     jobs.Task // the last attempt that was begun
 	Says     string
@@ -26,6 +27,9 @@ type lane struct {
 
 // taskPhases are what an attempt at a split goes through.
 var taskPhases = []string{"read", "write", "stage"}
+
+// rangesInLane is how many of the ranges of a split a lane tells.
+const rangesInLane = 20
 
 // Lane geometry.
 const (
@@ -60,6 +64,8 @@ func laneOf(run *jobs.Run, tasks []jobs.Task, splits []loader.Split, span int64)
 	for i := range splits {
 		if splits[i].Index == l.Split {
 			l.Ranges = rangesOf(&splits[i])
+			l.Reads = len(l.Ranges)
+			l.Ranges = l.Ranges[:min(l.Reads, rangesInLane)]
 		}
 	}
 	for _, t := range tasks {
