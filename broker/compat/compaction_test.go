@@ -29,8 +29,8 @@ type compactedSide struct {
 // delete horizons; then again when tombstones have had their time. Where Sawlog
 // keeps more headers without records, those end its segments.
 func TestCompactionIsKafkas(t *testing.T) {
-	t.Parallel() // it waits most of its time
-	const retention = 20 * time.Second
+	t.Parallel()                       // it waits most of its time
+	const retention = 30 * time.Second // longer than it takes to write and compact
 	servers := []*peer.Server{
 		peer.Kafka(t, peer.Options{Args: []string{"log.cleaner.backoff.ms=1000"}}),
 		peer.Sawlog(t, peer.Options{}),
@@ -43,7 +43,7 @@ func TestCompactionIsKafkas(t *testing.T) {
 		}
 		defer func() { _ = conn.Close() }()
 		sides[i] = &compactedSide{t: t, name: s.Name, conn: conn}
-		sides[i].create(fmt.Sprint(retention.Milliseconds()))
+		sides[i].create(retention)
 		sides[i].id = sides[i].initProducer()
 	}
 	rnd := rand.New(rand.NewPCG(1, 2))
@@ -54,6 +54,9 @@ func TestCompactionIsKafkas(t *testing.T) {
 	first := sameLogs(t, sides, func(log string) bool { return strings.Contains(log, "horizon") })
 	if !strings.Contains(first, "∅") || !strings.Contains(first, "horizon") || strings.Count(first, "\n") > 20_000 {
 		t.Fatalf("%d lines are left:\n%s", strings.Count(first, "\n"), first)
+	}
+	for _, s := range sides {
+		s.keep(time.Hour) // tombstones that are to come; those there have their horizon
 	}
 	time.Sleep(retention + time.Second) // Kafka's clock can't be set
 	for range 1200 {
@@ -142,19 +145,33 @@ func exchange[T kmsg.Response](s *compactedSide, version int16, r kmsg.Request) 
 	return m.(T)
 }
 
-func (s *compactedSide) create(retention string) {
+func (s *compactedSide) create(retention time.Duration) {
 	s.t.Helper()
 	r := kmsg.NewPtrCreateTopicsRequest()
 	r.TimeoutMillis = 30_000
 	topic := kmsg.CreateTopicsRequestTopic{Topic: "states", NumPartitions: 1, ReplicationFactor: 1}
 	for _, c := range [][2]string{
-		{"cleanup.policy", "compact"}, {"segment.bytes", "1048576"}, {"min.cleanable.dirty.ratio", "0"}, {"delete.retention.ms", retention},
+		{"cleanup.policy", "compact"}, {"segment.bytes", "1048576"}, {"min.cleanable.dirty.ratio", "0"}, {"delete.retention.ms", fmt.Sprint(retention.Milliseconds())},
 	} {
 		topic.Configs = append(topic.Configs, kmsg.CreateTopicsRequestTopicConfig{Name: c[0], Value: &c[1]})
 	}
 	r.Topics = append(r.Topics, topic)
 	if got := exchange[*kmsg.CreateTopicsResponse](s, 5, r).Topics[0]; got.ErrorCode != 0 {
 		s.t.Fatalf("%s: create: code %d", s.name, got.ErrorCode)
+	}
+}
+
+// keep sets how long tombstones stay that are compacted for the first time from now on.
+func (s *compactedSide) keep(retention time.Duration) {
+	s.t.Helper()
+	r := kmsg.NewPtrIncrementalAlterConfigsRequest()
+	topic := kmsg.NewIncrementalAlterConfigsRequestResource()
+	topic.ResourceType, topic.ResourceName = kmsg.ConfigResourceTypeTopic, "states"
+	value := fmt.Sprint(retention.Milliseconds())
+	topic.Configs = []kmsg.IncrementalAlterConfigsRequestResourceConfig{{Name: "delete.retention.ms", Op: kmsg.IncrementalAlterConfigOpSet, Value: &value}}
+	r.Resources = append(r.Resources, topic)
+	if got := exchange[*kmsg.IncrementalAlterConfigsResponse](s, 1, r).Resources[0]; got.ErrorCode != 0 {
+		s.t.Fatalf("%s: delete.retention.ms: code %d", s.name, got.ErrorCode)
 	}
 }
 
