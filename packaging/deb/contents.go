@@ -56,13 +56,13 @@ func contents(r release, made time.Time) (tree, error) {
 	if err := t.addLicences(r.root); err != nil {
 		return nil, err
 	}
-	return t, t.pack(docs+"changelog.gz", []byte(changelog(r.version, made)))
+	return t, t.pack(docs+"changelog.gz", []byte(changelog(r, made)))
 }
 
 // changelog is what lintian wants of a package that is its own upstream.
-func changelog(version string, made time.Time) string {
-	return fmt.Sprintf("sawlog (%s) unstable; urgency=medium\n\n  * Built of that release; docs/UPGRADE.md says what changed.\n\n -- %s  %s\n",
-		version, maintainer, made.Format(time.RFC1123Z))
+func changelog(r release, made time.Time) string {
+	return fmt.Sprintf("sawlog (%s) unstable; urgency=medium\n\n  * Built of that release; UPGRADE.md.gz beside this says what changed.\n\n -- %s  %s\n",
+		r.version, r.maintainer, made.Format(time.RFC1123Z))
 }
 
 func (t tree) add(from, to string) error {

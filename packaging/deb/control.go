@@ -1,16 +1,28 @@
 package main
 
 import (
+	"cmp"
 	"crypto/md5"
 	"fmt"
 	"maps"
+	"net/mail"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 )
 
-const maintainer = "The authors of Sawlog <authors@sawlog.invalid>"
+// maintainer is who made the package, by the variables that Debian's own tools take
+// it from: DEBFULLNAME and DEBEMAIL. Without an address it is one that nobody can
+// have (RFC 2606), for the project has none.
+func maintainer() (string, error) {
+	name, address := cmp.Or(os.Getenv("DEBFULLNAME"), "The authors of Sawlog"), cmp.Or(os.Getenv("DEBEMAIL"), "authors@sawlog.invalid")
+	parsed, err := mail.ParseAddress((&mail.Address{Name: name, Address: address}).String())
+	if err != nil || parsed.Address != address || strings.ContainsAny(name, "<>\n") {
+		return "", fmt.Errorf("DEBFULLNAME=%q, DEBEMAIL=%q: want a name, and an address such as me@example.org", name, address)
+	}
+	return name + " <" + address + ">", nil
+}
 
 // description is what apt shows.
 const description = `Kafka-protocol broker that cuts its log into columns
@@ -28,7 +40,7 @@ func controlFiles(r release, t tree) (tree, error) {
 		size += (len(f.body) + 1023) / 1024
 	}
 	control := fmt.Sprintf("Package: sawlog\nVersion: %s\nArchitecture: %s\nMaintainer: %s\nInstalled-Size: %d\nRecommends: systemd\nSuggests: kcat\nSection: net\nPriority: optional\nDescription: %s\n",
-		r.version, r.arch, maintainer, size+len(t.dirs()), description)
+		r.version, r.arch, r.maintainer, size+len(t.dirs()), description)
 	files := tree{"control": {0o644, []byte(control)}, "conffiles": {0o644, []byte(conffiles(t))}, "md5sums": {0o644, []byte(sums(t))}}
 	for _, script := range []string{"postinst", "prerm", "postrm"} {
 		body, err := os.ReadFile(filepath.Join(r.root, "packaging/debian", script))

@@ -26,7 +26,7 @@ const testEpoch = "1790000000"
 func made(t *testing.T, binary string) string {
 	t.Helper()
 	t.Setenv("SOURCE_DATE_EPOCH", testEpoch)
-	path, err := build(release{"../..", binary, peer.Binary(t), "amd64", "1.2.0"}, t.TempDir())
+	path, err := build(release{root: "../..", binary: binary, host: peer.Binary(t), arch: "amd64", version: "1.2.0"}, t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -185,7 +185,7 @@ func sameAgain(t *testing.T, path string) {
 func TestTimeOfThePackage(t *testing.T) {
 	for _, epoch := range []string{"", "now", "-1"} {
 		t.Setenv("SOURCE_DATE_EPOCH", epoch)
-		r := release{"../..", "deb_test.go", "deb_test.go", "amd64", "1.2.0"}
+		r := release{root: "../..", binary: "deb_test.go", host: "deb_test.go", arch: "amd64", version: "1.2.0"}
 		if _, err := build(r, t.TempDir()); err == nil || !strings.Contains(err.Error(), "SOURCE_DATE_EPOCH") {
 			t.Errorf("%q: %v", epoch, err)
 		}
@@ -263,6 +263,27 @@ func TestScriptsOfThePackage(t *testing.T) {
 		script := filepath.Join("..", "debian", name)
 		for _, args := range [][]string{{"-n", script}, {script, "upgrade", "1.1.0"}, {script, "abort-upgrade", "1.1.0"}, {script, "remove"}} {
 			run(t, []string{"DPKG_ROOT=" + t.TempDir()}, "sh", args...)
+		}
+	}
+}
+
+// TestMaintainer takes the maintainer from where Debian's tools do, and refuses
+// what would break the fields of the package.
+func TestMaintainer(t *testing.T) {
+	for _, c := range []struct{ name, address, want string }{
+		{"", "", "The authors of Sawlog <authors@sawlog.invalid>"},
+		{"Ann Smith", "ann@example.org", "Ann Smith <ann@example.org>"},
+		{"Ánn Ö.", "ann@example.org", "Ánn Ö. <ann@example.org>"},
+		{"", "pkg@example.org", "The authors of Sawlog <pkg@example.org>"},
+		{"Ann", "ann", ""},
+		{"Ann", "Ann <ann@example.org>", ""},
+		{"Ann\nDepends: x", "ann@example.org", ""},
+		{"Ann <x>", "ann@example.org", ""},
+	} {
+		t.Setenv("DEBFULLNAME", c.name)
+		t.Setenv("DEBEMAIL", c.address)
+		if got, err := maintainer(); got != c.want || (err == nil) != (c.want != "") {
+			t.Errorf("%q, %q: %q, %v, want %q", c.name, c.address, got, err, c.want)
 		}
 	}
 }

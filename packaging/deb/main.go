@@ -1,6 +1,7 @@
 // Command deb writes the Debian package of a binary: two tar archives in an ar
-// archive (deb(5)), so no Debian tool is needed. The same binary, version and
-// SOURCE_DATE_EPOCH make the same bytes.
+// archive (deb(5)), so no Debian tool is needed. The same binary, version,
+// maintainer and SOURCE_DATE_EPOCH make the same bytes. The maintainer is that of
+// DEBFULLNAME and DEBEMAIL; who hands the package on should set them.
 //
 //	go run ./packaging/deb -binary bin/sawlog -version v1.2.0 -arch amd64 -out bin
 //
@@ -30,7 +31,7 @@ func main() {
 	if *host == "" {
 		*host = *binary
 	}
-	path, err := build(release{*root, *binary, *host, *arch, *version}, *out)
+	path, err := build(release{root: *root, binary: *binary, host: *host, arch: *arch, version: *version}, *out)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "deb:", err)
 		os.Exit(1)
@@ -45,12 +46,17 @@ type release struct {
 	host    string // path of one that runs here
 	arch    string
 	version string // what git describe says; Debian's once it is packed
+
+	maintainer string // NAME <ADDRESS>
 }
 
 // build writes the package and returns its path.
 func build(r release, out string) (string, error) {
 	made, err := epoch()
 	if err != nil {
+		return "", err
+	}
+	if r.maintainer, err = maintainer(); err != nil {
 		return "", err
 	}
 	r.version = debianVersion(r.version, made)
