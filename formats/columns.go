@@ -48,22 +48,9 @@ func (c *Columns) Rows() int { return c.rows }
 func (c *Columns) Bytes() int64 {
 	var n int
 	for i := range c.vecs {
-		v := &c.vecs[i]
-		n += 2 * (len(v.Def) + len(v.Rep))
-		switch c.leaves[i].Store {
-		case StoreBool:
-			n += len(v.Bools)
-		case StoreInt32:
-			n += 4 * len(v.Int32s)
-		case StoreInt64:
-			n += 8 * len(v.Int64s)
-		case StoreFloat:
-			n += 4 * len(v.Floats)
-		case StoreDouble:
-			n += 8 * len(v.Doubles)
-		default:
-			n += len(v.Data) + 4*len(v.Ends)
-		}
+		v := &c.vecs[i] // most of its slices are empty
+		n += len(v.Bools) + 4*len(v.Int32s) + 8*len(v.Int64s) + 4*len(v.Floats) + 8*len(v.Doubles) +
+			len(v.Data) + 4*len(v.Ends) + 2*(len(v.Def)+len(v.Rep))
 	}
 	return int64(n)
 }

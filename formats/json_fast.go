@@ -225,32 +225,41 @@ func (f *fastJSON) str(s *sink, p int, rep int16) int {
 
 // plain reads the string whose inside starts at p into a column of strings.
 func (f *fastJSON) plain(s *sink, p int, rep int16) int {
-	b := f.b
-	end, escaped, ascii := scanString(b, p)
-	if end < 0 {
-		return surprise
-	}
 	vec := &f.c.vecs[s.lo]
-	switch {
-	case escaped:
-		var bad, ok bool
-		if vec.Data, bad, ok = appendUnescaped(vec.Data, b[p:end]); !ok {
+	data, end := appendASCII(vec.Data, f.b, p)
+	if end < 0 {
+		if data, end = f.anyText(vec.Data, p); end < 0 {
 			return surprise
 		}
-		if bad {
-			f.replaced++
-		}
-	case ascii:
-		vec.Data = append(vec.Data, b[p:end]...)
-	default:
-		var bad bool
-		if vec.Data, bad = appendUTF8(vec.Data, b[p:end]); bad {
-			f.replaced++
-		}
 	}
+	vec.Data = data
 	vec.seal()
 	vec.present(s, rep)
 	return end + 1
+}
+
+// anyText appends the string whose inside starts at p, whatever it holds.
+func (f *fastJSON) anyText(dst []byte, p int) ([]byte, int) {
+	end, escaped, ascii := scanString(f.b, p)
+	if end < 0 {
+		return dst, surprise
+	}
+	var bad bool
+	switch text := f.b[p:end]; {
+	case escaped:
+		var ok bool
+		if dst, bad, ok = appendUnescaped(dst, text); !ok {
+			return dst, surprise
+		}
+	case ascii:
+		dst = append(dst, text...)
+	default:
+		dst, bad = appendUTF8(dst, text)
+	}
+	if bad {
+		f.replaced++
+	}
+	return dst, end
 }
 
 // list reads an array: its first entry takes the level it stands at, further

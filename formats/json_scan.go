@@ -3,6 +3,7 @@ package formats
 import (
 	"encoding/binary"
 	"math/bits"
+	"slices"
 	"unicode/utf8"
 )
 
@@ -15,19 +16,22 @@ const (
 	highs = 0x8080808080808080
 )
 
+// marked has the highest bit of those of eight bytes set that are a quote, a
+// backslash, a control character or, with notASCII = highs, no ASCII. Of the bits
+// the lowest is right: what a byte borrows reaches only those after it.
+func marked(x, notASCII uint64) uint64 {
+	quote := x ^ '"'*lanes
+	slash := x ^ '\\'*lanes
+	return ((quote-lanes)&^quote|(slash-lanes)&^slash|(x-' '*lanes)&^x)&highs | x&notASCII
+}
+
 // scanString finds the closing quote of the string whose inside starts at p;
 // -1 = there is none, or a control character stands before it.
 func scanString(b []byte, p int) (end int, escaped, ascii bool) {
 	notASCII := uint64(highs)
 	for {
 		for p+8 <= len(b) {
-			// Of the bits this leaves the lowest is right: what a byte borrows
-			// reaches only those after it.
-			x := binary.LittleEndian.Uint64(b[p:])
-			quote := x ^ '"'*lanes
-			slash := x ^ '\\'*lanes
-			found := ((quote-lanes)&^quote|(slash-lanes)&^slash|(x-' '*lanes)&^x)&highs | x&notASCII
-			if found != 0 {
+			if found := marked(binary.LittleEndian.Uint64(b[p:]), notASCII); found != 0 {
 				p += bits.TrailingZeros64(found) / 8
 				break
 			}
@@ -54,6 +58,58 @@ func scanString(b []byte, p int) (end int, escaped, ascii bool) {
 		}
 		p++
 	}
+}
+
+// appendASCII appends the string whose inside starts at p, and finds its closing
+// quote, in one go: eight bytes at a time, of which those behind the quote are
+// written over next. It ends with surprise at what is no ASCII and at escapes but
+// those of one character.
+func appendASCII(dst, b []byte, p int) ([]byte, int) {
+	start := len(dst)
+	for n := start; p < len(b); {
+		if n+8 > cap(dst) {
+			dst = slices.Grow(dst[:n], 8)
+		}
+		x := eight(b, p)
+		binary.LittleEndian.PutUint64(dst[n:n+8], x)
+		found := marked(x, highs)
+		if found == 0 {
+			n, p = n+8, p+8
+			continue
+		}
+		at := bits.TrailingZeros64(found) / 8
+		if n, p = n+at, p+at; p+1 >= len(b) {
+			break
+		}
+		if b[p] == '"' {
+			return dst[:n], p
+		}
+		if b[p] != '\\' {
+			break
+		}
+		c := unescape(b[p+1])
+		if c == 0 {
+			break
+		}
+		dst = append(dst[:n], c)
+		n, p = n+1, p+2
+	}
+	return dst[:start], surprise
+}
+
+// eight are the bytes from p on, with zeros behind the end of b.
+func eight(b []byte, p int) uint64 {
+	if p+8 <= len(b) {
+		return binary.LittleEndian.Uint64(b[p:])
+	}
+	if short := p + 8 - len(b); len(b) >= 8 {
+		return binary.LittleEndian.Uint64(b[len(b)-8:]) >> (8 * short)
+	}
+	var x uint64
+	for i, c := range b[p:] {
+		x |= uint64(c) << (8 * i)
+	}
+	return x
 }
 
 // space skips JSON white space.

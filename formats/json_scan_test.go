@@ -157,3 +157,42 @@ func TestSlotStands(t *testing.T) {
 		t.Error("a key with a quote was taken as it stands")
 	}
 }
+
+// TestAppendASCII compares text that is copied while it is scanned with text that
+// is scanned first, at every distance from the end of the record. What is taken in
+// one go must be all that is ASCII without \u.
+func TestAppendASCII(t *testing.T) {
+	rnd := rand.New(rand.NewPCG(3, 4))
+	taken := 0
+	for i := range 200_000 {
+		b := append(randomText(rnd, i%10), `"`...)
+		b = append(b, `,"k":1}`[:rnd.IntN(8)]...)
+		p := rnd.IntN(len(b) + 1)
+		before := []byte("before")[:rnd.IntN(7)]
+		dst := append(make([]byte, 0, rnd.IntN(64)), before...)
+		got, end := appendASCII(dst, b, p)
+		f := fastJSON{b: b}
+		want, wantEnd := f.anyText(before[:len(before):len(before)], p)
+		simple := wantEnd >= 0 && wantEnd+1 < len(b)
+		for at := p; simple && at < wantEnd; at++ {
+			if b[at] == '\\' {
+				at++
+				simple = b[at] != 'u'
+			}
+			simple = simple && b[at] < utf8.RuneSelf
+		}
+		switch {
+		case simple != (end >= 0):
+			t.Fatalf("%q from %d: ends at %d, want %d", b, p, end, wantEnd)
+		case !simple && !bytes.Equal(got, before):
+			t.Fatalf("%q from %d: left %q behind %q", b, p, got, before)
+		case simple && (end != wantEnd || !bytes.Equal(got, want)):
+			t.Fatalf("%q from %d: %q to %d, want %q to %d", b, p, got, end, want, wantEnd)
+		case simple:
+			taken++
+		}
+	}
+	if taken < 20_000 {
+		t.Errorf("%d texts were taken in one go", taken)
+	}
+}

@@ -3,6 +3,17 @@ package formats
 // MetadataColumns are the columns that come from the message itself.
 var MetadataColumns = [...]string{"_topic", "_partition", "_offset", "_timestamp", "_key", "_headers", "_tombstone"}
 
+// Where they stand in MetadataColumns.
+const (
+	metaTopic = iota
+	metaPartition
+	metaOffset
+	metaTimestamp
+	metaKey
+	metaHeaders
+	metaTombstone
+)
+
 // DefaultMetadata are the metadata columns of a data set that asks for none.
 var DefaultMetadata = [...]string{"_partition", "_offset"}
 

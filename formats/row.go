@@ -1,6 +1,9 @@
 package formats
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+)
 
 // rowFrame is what all decoders share: metadata columns, event time, policies.
 type rowFrame struct {
@@ -14,8 +17,8 @@ type rowFrame struct {
 }
 
 type metaSink struct {
-	name string
-	to   *sink
+	column int // in MetadataColumns: texts would be compared for every record
+	to     *sink
 }
 
 func newRowFrame(s *Schema, o Options) (*rowFrame, error) {
@@ -38,7 +41,7 @@ func newRowFrame(s *Schema, o Options) (*rowFrame, error) {
 			if field.Required() {
 				def = 0
 			}
-			f.meta = append(f.meta, metaSink{field.Name, newSink(field.Type, field.Name, leaf, def, 0)})
+			f.meta = append(f.meta, metaSink{slices.Index(MetadataColumns[:], field.Name), newSink(field.Type, field.Name, leaf, def, 0)})
 		}
 		leaf += field.Type.width()
 	}
@@ -134,25 +137,25 @@ func (f *rowFrame) finish(c *Columns, m *Message) error {
 
 func (f *rowFrame) metadata(s *metaSink, m *Message) error {
 	k := &f.cell
-	switch s.name {
-	case "_topic":
+	switch s.column {
+	case metaTopic:
 		vec, leaf := k.at(s.to)
 		vec.Data = append(vec.Data, m.Topic...)
 		vec.seal()
 		vec.level(leaf, 0, 0)
-	case "_partition":
+	case metaPartition:
 		k.int32(s.to, m.Partition, 0)
-	case "_offset":
+	case metaOffset:
 		k.int64(s.to, m.Offset, 0)
-	case "_timestamp":
+	case metaTimestamp:
 		if m.Timestamp != -1 {
 			k.int64(s.to, m.Timestamp, 0)
 		}
-	case "_tombstone":
+	case metaTombstone:
 		k.bool(s.to, m.Value == nil, 0)
-	case "_headers":
+	case metaHeaders:
 		f.headers(s.to, m)
-	case "_key":
+	case metaKey:
 		switch {
 		case m.Key == nil:
 		case s.to.kind == Bytes:

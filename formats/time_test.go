@@ -254,3 +254,29 @@ func TestRecordTime(t *testing.T) {
 		t.Errorf("timestamp of the year 36 million: %v", err)
 	}
 }
+
+// TestMinute reads texts by one reader after the other texts of their minute, its
+// neighbours and its misprints, and compares each with what a new reader says.
+func TestMinute(t *testing.T) {
+	texts := []string{}
+	for _, minute := range []string{"2026-03-01T00:00", "2026-03-01T00:01", "2026-03-01t00:00", "2026-03-01 00:00", "2026-03-1T000:00", "9999-12-31T23:59", "0000-01-01T00:00", "1969-12-31T23:59", "2026-02-29T00:00", "\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00"} {
+		for _, rest := range []string{":00Z", ":59Z", ":60Z", ":61Z", ":5Z", ":a0Z", ":07.5Z", ":07.123456789Z", ":07.1234567890Z", ":07.Z", ":07z", ":07", ":07+00:00", ":07-02:30", ":07.25+02:00", ":07Z ", ":07ZZ", ":07.5", ";07Z", "", "Z"} {
+			texts = append(texts, minute+rest)
+		}
+	}
+	all, err := newTimeFormat(rfc3339, time.UTC)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, first := range texts {
+		for _, text := range texts {
+			for _, x := range []string{first, text} {
+				alone, _ := newTimeFormat(rfc3339, time.UTC)
+				want, wantOK := alone.text([]byte(x), -1)
+				if got, ok := all.text([]byte(x), -1); ok != wantOK || ok && got != want {
+					t.Fatalf("%q behind %q: %v %t, want %v %t", text, first, got, ok, want, wantOK)
+				}
+			}
+		}
+	}
+}

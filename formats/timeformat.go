@@ -15,6 +15,7 @@ type timeFormat struct {
 	zone *time.Location // of text without one; nil = such text is bad
 	// local drops a zone the text has.
 	local bool
+	last  minute // that text of rfc3339 told
 }
 
 // rfc3339 is the default format.
@@ -58,11 +59,18 @@ func (f *timeFormat) text(b []byte, ref int64) (moment, bool) {
 	case f.ops != nil:
 		return f.strptime(b, ref)
 	}
+	if m, ok := f.last.of(b); ok {
+		return m, true
+	}
 	c, ok := iso(b)
 	if !ok {
 		return moment{}, false
 	}
-	return c.at(f.zone)
+	m, ok := c.at(f.zone)
+	if ok {
+		f.last.note(b, &c, m)
+	}
+	return m, ok
 }
 
 // number reads a JSON number.
