@@ -1,10 +1,7 @@
 package loader
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"fmt"
-	"io"
 	"math"
 	"os"
 
@@ -26,7 +23,7 @@ type dataFile struct {
 	schema *formats.Schema
 	cols   *formats.Columns
 	digest *formats.Digest // kilobytes per column, so it comes with the writer
-	local  *os.File
+	local  *spool
 	shelf  *os.File // pages of the open row group that memory has no room for
 	writer fileWriter
 
@@ -132,7 +129,7 @@ func (f *dataFile) write(size int64) error {
 }
 
 func (f *dataFile) open() error {
-	local, err := sink.Scratch(f.t.spool)
+	local, err := newSpool(f.t.spool)
 	if err != nil {
 		return fmt.Errorf("spool: %w", err)
 	}
@@ -161,12 +158,8 @@ func (f *dataFile) finish() (File, error) {
 		return File{}, fmt.Errorf("spool: %w", err)
 	}
 	f.writer = nil
-	hash, size, err := hashFile(f.local)
-	if err != nil {
-		return File{}, err
-	}
-	made := f.made(File{Bytes: size, SHA256: hash, Digest: f.digest.Sum(), Rows: f.rows})
-	if err := f.t.sink.Upload(f.local, size, made.Stage); err != nil {
+	made := f.made(File{Bytes: f.local.size, SHA256: f.local.sum(), Digest: f.digest.Sum(), Rows: f.rows})
+	if err := f.t.sink.Upload(f.local, f.local.size, made.Stage); err != nil {
 		return File{}, fmt.Errorf("stage: %w", err)
 	}
 	f.drop()
@@ -197,10 +190,11 @@ func (f *dataFile) drop() {
 	f.t.written -= f.inWriter
 	f.used, f.inWriter = 0, 0
 	f.cols, f.digest, f.writer = nil, nil, nil
-	for _, file := range []*os.File{f.local, f.shelf} {
-		if file != nil {
-			_ = file.Close() // its bytes are staged, or not wanted
-		}
+	if f.local != nil {
+		_ = f.local.Close() // its bytes are staged, or not wanted
+	}
+	if f.shelf != nil {
+		_ = f.shelf.Close()
 	}
 	f.local, f.shelf = nil, nil
 }
@@ -213,16 +207,4 @@ func (f *dataFile) scratch() (parquet.Scratch, error) {
 	}
 	f.shelf = file
 	return file, nil
-}
-
-func hashFile(f *os.File) (hash string, size int64, err error) {
-	if _, err := f.Seek(0, io.SeekStart); err != nil {
-		return "", 0, fmt.Errorf("spool: %w", err)
-	}
-	h := sha256.New()
-	size, err = io.Copy(h, f)
-	if err != nil {
-		return "", 0, fmt.Errorf("spool: %w", err)
-	}
-	return hex.EncodeToString(h.Sum(nil)), size, nil
 }

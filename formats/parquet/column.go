@@ -32,7 +32,7 @@ type column struct {
 	values   int
 	size     int     // of the values in PLAIN, while none is written
 	shelved  []piece // data pages that are written, the first of them
-	pages    []byte  // and those that follow
+	pages    pages   // and those that follow
 	count    [2]int  // pages in PLAIN, and with indexes
 	unpacked int64   // bytes of pages before compression, headers included
 	total    int64   // levels
@@ -71,7 +71,8 @@ func (c *column) begin(s *leafStats) {
 		c.dict.reset()
 	}
 	c.values, c.size, c.unpacked, c.total = 0, 0, 0, 0
-	c.shelved, c.pages, c.count, c.tried, c.low = c.shelved[:0], c.pages[:0], [2]int{}, false, false
+	c.shelved, c.count, c.tried, c.low = c.shelved[:0], [2]int{}, false, false
+	c.pages.reset()
 }
 
 // write takes a batch.
@@ -91,10 +92,10 @@ func (c *column) write(v *formats.Vector) {
 			to, end = chunkOf(c.leaf, v, from, total, value, c.file.pageBytes)
 		}
 		if c.leaf.MaxDef > 0 {
-			c.def = append(c.def, v.Def[from:to]...)
+			c.def = append(grown(c.def, to-from), v.Def[from:to]...)
 		}
 		if c.leaf.MaxRep > 0 {
-			c.rep = append(c.rep, v.Rep[from:to]...)
+			c.rep = append(grown(c.rep, to-from), v.Rep[from:to]...)
 		}
 		c.levels += to - from
 		c.take(v, value, end)
@@ -128,6 +129,7 @@ func (c *column) take(v *formats.Vector, from, to int) {
 		return
 	}
 	c.size += (to - from) * c.width
+	c.index = grown(c.index, to-from)
 	switch c.leaf.Store {
 	case formats.StoreInt32:
 		for _, x := range v.Int32s[from:to] {
@@ -171,18 +173,22 @@ func (c *column) takePlain(v *formats.Vector, from, to int) {
 			c.bools++
 		}
 	case formats.StoreInt32:
+		c.plain = grown(c.plain, 4*(to-from))
 		for _, x := range v.Int32s[from:to] {
 			c.plain = binary.LittleEndian.AppendUint32(c.plain, uint32(x))
 		}
 	case formats.StoreInt64:
+		c.plain = grown(c.plain, 8*(to-from))
 		for _, x := range v.Int64s[from:to] {
 			c.plain = binary.LittleEndian.AppendUint64(c.plain, uint64(x))
 		}
 	case formats.StoreFloat:
+		c.plain = grown(c.plain, 4*(to-from))
 		for _, x := range v.Floats[from:to] {
 			c.plain = binary.LittleEndian.AppendUint32(c.plain, math.Float32bits(x))
 		}
 	case formats.StoreDouble:
+		c.plain = grown(c.plain, 8*(to-from))
 		for _, x := range v.Doubles[from:to] {
 			c.plain = binary.LittleEndian.AppendUint64(c.plain, math.Float64bits(x))
 		}
@@ -191,13 +197,31 @@ func (c *column) takePlain(v *formats.Vector, from, to int) {
 			c.plain = append(c.plain, v.Data[startOf(v, from):v.Ends[to-1]]...)
 		}
 	default:
-		start := startOf(v, from)
-		for _, end := range v.Ends[from:to] {
-			c.plain = binary.LittleEndian.AppendUint32(c.plain, end-start)
-			c.plain = append(c.plain, v.Data[start:end]...)
-			start = end
+		if to > from {
+			c.plain = grown(c.plain, 4*(to-from)+int(v.Ends[to-1]-startOf(v, from)))
+			c.plain = appendPlain(c.plain, v.Data, startOf(v, from), v.Ends[from:to])
 		}
 	}
+}
+
+// appendPlain appends byte values in PLAIN; dst has room for them. Values of up to
+// 16 bytes are copied as such, without a call, where so many are there.
+func appendPlain(dst, data []byte, start uint32, ends []uint32) []byte {
+	at, limit := len(dst), cap(dst)-20
+	for _, end := range ends {
+		if n := int(end - start); n <= 16 && at <= limit && int(start)+16 <= len(data) {
+			to := dst[at : at+20]
+			binary.LittleEndian.PutUint32(to, uint32(n))
+			*(*[16]byte)(to[4:]) = *(*[16]byte)(data[start:])
+			at += 4 + n
+		} else {
+			dst = binary.LittleEndian.AppendUint32(dst[:at], uint32(n))
+			dst = append(dst, data[start:end]...)
+			at = len(dst)
+		}
+		start = end
+	}
+	return dst[:at]
 }
 
 // startOf is where byte value i starts in the data.
@@ -233,6 +257,7 @@ func (c *column) pays() bool {
 
 // abandon writes the open page, which is the first, in PLAIN.
 func (c *column) abandon() {
+	c.plain = grown(c.plain, c.size)
 	for _, i := range c.index {
 		c.plain = c.dict.appendEntry(c.plain, i, c.width)
 	}
@@ -278,7 +303,7 @@ func (c *column) cut() {
 		raw = append(raw, c.plain...)
 	}
 	c.file.raw = raw
-	c.pages = c.file.appendPage(c, c.pages, raw, pageData, c.levels, int64(encoding))
+	c.pages.add(c.file.page(c, raw, pageData, c.levels, int64(encoding)))
 	c.count[kind]++
 	c.total += int64(c.levels)
 	c.def, c.rep, c.index, c.plain = c.def[:0], c.rep[:0], c.index[:0], c.plain[:0]
@@ -303,12 +328,13 @@ func (c *column) end() (dict []byte) {
 		c.fallBack()
 	}
 	if c.count[1] > 0 {
-		raw := c.file.raw[:0]
+		raw := grown(c.file.raw[:0], c.dict.plainSize(c.width))
 		for i := range uint32(c.dict.len()) {
 			raw = c.dict.appendEntry(raw, i, c.width)
 		}
 		c.file.raw = raw
-		dict = c.file.appendPage(c, c.file.dict[:0], raw, pageDict, c.dict.len(), encodingPlain)
+		header, packed := c.file.page(c, raw, pageDict, c.dict.len(), encodingPlain)
+		dict = append(append(c.file.dict[:0], header...), packed...)
 		c.file.dict = dict
 	}
 	return dict

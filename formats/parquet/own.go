@@ -23,8 +23,8 @@ type ownFile struct {
 	stats     []leafStats
 
 	// Scratch of all columns.
-	raw, packed, dict []byte
-	other             []byte
+	raw, packed, dict, header []byte
+	other                     []byte
 
 	shelf  shelf
 	groups emitter // the row groups that are written, as list entries
@@ -86,9 +86,9 @@ func (f *ownFile) begin(stats []leafStats) error {
 
 func (f *ownFile) write(leaf int, v *formats.Vector) error {
 	c := &f.columns[leaf]
-	before := len(c.pages)
+	before := c.pages.size
 	c.write(v)
-	if f.shelf.add(len(c.pages) - before) {
+	if f.shelf.add(c.pages.size - before) {
 		return f.unload()
 	}
 	return nil
@@ -98,23 +98,23 @@ func (f *ownFile) write(leaf int, v *formats.Vector) error {
 func (f *ownFile) unload() error {
 	for i := range f.columns {
 		c := &f.columns[i]
-		if len(c.pages) == 0 {
+		if c.pages.size == 0 {
 			continue
 		}
-		p, err := f.shelf.put(c.pages)
+		p, err := f.shelf.put(c.pages.all())
 		if err != nil {
 			return err
 		}
-		c.shelved, c.pages = append(c.shelved, p), c.pages[:0]
+		c.shelved = append(c.shelved, p)
+		c.pages.reset()
 	}
 	return nil
 }
 
-// appendPage appends a page with its header.
-func (f *ownFile) appendPage(c *column, dst, raw []byte, kind, entries int, encoding int64) []byte {
-	packed := f.compress(c, raw)
-	at := len(dst)
-	e := emitter{b: dst}
+// page makes a page: its header and its bytes, both valid until the next one.
+func (f *ownFile) page(c *column, raw []byte, kind, entries int, encoding int64) (header, packed []byte) {
+	packed = f.compress(c, raw)
+	e := emitter{b: f.header[:0]}
 	e.int(pageTypeID, tI32, int64(kind))
 	e.int(pageSizeID, tI32, int64(len(raw)))
 	e.int(pageCompressedID, tI32, int64(len(packed)))
@@ -131,8 +131,9 @@ func (f *ownFile) appendPage(c *column, dst, raw []byte, kind, entries int, enco
 	}
 	e.close()
 	e.close()
-	c.unpacked += int64(len(e.b) - at + len(raw))
-	return append(e.b, packed...)
+	c.unpacked += int64(len(e.b) + len(raw))
+	f.header = e.b
+	return e.b, packed
 }
 
 // compress compresses a page, which stays valid until the next one.
@@ -188,8 +189,10 @@ func (f *ownFile) end(rows int64) error {
 				return err
 			}
 		}
-		if _, err := f.sink.Write(c.pages); err != nil {
-			return err
+		for _, b := range c.pages.all() {
+			if _, err := f.sink.Write(b); err != nil {
+				return err
+			}
 		}
 		f.chunk(c, at, int64(len(dict)))
 		unpacked += c.unpacked

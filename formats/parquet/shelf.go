@@ -47,17 +47,21 @@ func (s *shelf) add(n int) (full bool) {
 }
 
 // put takes pages of one column.
-func (s *shelf) put(pages []byte) (piece, error) {
+func (s *shelf) put(pages [][]byte) (piece, error) {
 	if s.err == nil && s.file == nil {
 		s.file, s.err = s.open()
 	}
-	if s.err == nil {
-		_, s.err = s.file.WriteAt(pages, s.size)
+	p := piece{pos: s.size}
+	for _, b := range pages {
+		if s.err == nil {
+			_, s.err = s.file.WriteAt(b, p.pos+p.size)
+		}
+		p.size += int64(len(b))
+		p.sum = crc32.Update(p.sum, shelfSums, b)
 	}
 	if s.err != nil {
 		return piece{}, fmt.Errorf("scratch: %w", s.err)
 	}
-	p := piece{s.size, int64(len(pages)), crc32.Checksum(pages, shelfSums)}
 	s.size += p.size
 	s.held -= p.size
 	return p, nil
