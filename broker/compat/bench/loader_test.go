@@ -19,6 +19,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/klauspost/compress/zstd"
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"sawlog/broker/compat/peer"
@@ -26,7 +27,7 @@ import (
 
 var (
 	lineCount = flag.Int("lines", 1_000_000, "lines of one load")
-	against   = flag.String("against", "duckdb", "peers of the loader, with commas between them: duckdb, spark, base (the command line of -base)")
+	against   = flag.String("against", "duckdb", "peers of the loader, with commas between them: duckdb, duckdb-zst (which unpacks its lines, as a load from a log does), spark, base (the command line of -base)")
 )
 
 // loaderCase is one kind of lines and one codec of files.
@@ -86,7 +87,7 @@ type loaderResults struct {
 
 // TestLoader measures loads from a broker, plan, hours, staging, verification and
 // commit included, against others that make Parquet of the same lines. DuckDB
-// reads them from a file and does none of that. Its only judgement is that all
+// reads them from a file, plain or packed, and does none of that. Its only judgement is that all
 // lines became rows; without -rounds it only shows that everything works.
 func TestLoader(t *testing.T) {
 	n := *lineCount
@@ -127,12 +128,16 @@ type loaderBench struct {
 
 func (b *loaderBench) contender(t testing.TB, name string) contender {
 	switch name {
-	case "duckdb":
+	case "duckdb", "duckdb-zst":
 		python := peer.Tool(t, "python3")
 		if exec.Command(python, "-c", "import duckdb").Run() != nil {
 			peer.Lacks(t, "python3 with duckdb")
 		}
-		return contender{name, func(t testing.TB, c loaderCase, dir string) (int, cost) { return b.duckdb(t, python, c, dir) }}
+		lines := b.file
+		if name == "duckdb-zst" {
+			lines = func(c loaderCase) string { return b.packed(t, c) }
+		}
+		return contender{name, func(t testing.TB, c loaderCase, dir string) (int, cost) { return b.duckdb(t, python, lines(c), c, dir) }}
 	case "spark":
 		return b.spark(t)
 	case "base":
@@ -264,10 +269,10 @@ run: {parallelism: 1}
 `
 
 // duckdb loads the same lines from a file.
-func (b *loaderBench) duckdb(t testing.TB, python string, c loaderCase, dir string) (int, cost) {
+func (b *loaderBench) duckdb(t testing.TB, python, lines string, c loaderCase, dir string) (int, cost) {
 	t.Helper()
 	const columns = "ts TIMESTAMP, id VARCHAR, ip VARCHAR, path VARCHAR, status INTEGER, bytes BIGINT, referrer VARCHAR, agent VARCHAR"
-	said, took := timed(t, exec.Command(python, filepath.Join("testdata", "lines.py"), b.file(c), filepath.Join(dir, "out.parquet"), c.Codec, columns))
+	said, took := timed(t, exec.Command(python, filepath.Join("testdata", "lines.py"), lines, filepath.Join(dir, "out.parquet"), c.Codec, columns))
 	rows, err := strconv.Atoi(strings.TrimSpace(string(said)))
 	if err != nil {
 		t.Fatalf("DuckDB said %q", said)
@@ -333,6 +338,26 @@ func (b *loaderBench) spark(t testing.TB) contender {
 }
 
 func (b *loaderBench) file(c loaderCase) string { return filepath.Join(b.dir, c.topic()+".jsonl") }
+
+// packed is the file of a case as one frame of zstd, like the batches of the log.
+func (b *loaderBench) packed(t testing.TB, c loaderCase) string {
+	name := b.file(c) + ".zst"
+	if _, err := os.Stat(name); err == nil {
+		return name
+	}
+	data, err := os.ReadFile(b.file(c))
+	if err != nil {
+		t.Fatal(err)
+	}
+	enc, err := zstd.NewWriter(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(name, enc.EncodeAll(data, nil), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return name
+}
 
 // produce writes the lines of a case to a file and to a topic of one partition,
 // in batches of up to a megabyte compressed with zstd.
