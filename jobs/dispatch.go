@@ -256,7 +256,7 @@ func (w *work) finish(ctx context.Context, out *loader.Outcome, err error) {
 	defer func() {
 		s.mu.Lock()
 		delete(s.active, r.Run)
-		delete(s.views, r.Dataset)
+		s.outdate(r.Dataset)
 		s.mu.Unlock()
 		close(w.a.done)
 		s.kick()

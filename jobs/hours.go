@@ -45,18 +45,11 @@ type Grid struct {
 	Head    int64  `json:"ledger"` // head of the ledger the grid was read from; -1 = empty
 	Error   string `json:"error,omitempty"`
 	Hours   []Hour `json:"hours"`
-}
 
-// cachedView is a ledger's view and when it was read.
-type cachedView struct {
-	view *View
-	err  error
-	at   time.Time
+	// Reading: the ledger is read just now, and the context of who asked ended
+	// before that. Hours are what was known before; none = nothing was.
+	Reading bool `json:"-"`
 }
-
-// viewAge is how long a view is shown before the ledger is read again; a run's
-// end drops it at once, this is for runs of other processes.
-const viewAge = 30 * time.Second
 
 // gridLimit bounds the cells of one answer.
 const gridLimit = 24 * 400
@@ -111,11 +104,14 @@ func (s *Scheduler) Grid(ctx context.Context, name, dataset string, from, to tim
 // grid reads one data set's cells.
 func (s *Scheduler) grid(ctx context.Context, j *jobState, set Set, starts []time.Time) Grid {
 	v := s.view(ctx, j, set)
-	g := Grid{Job: j.Name, Dataset: set.Dataset, Topic: set.Topic, Unit: j.spec.PartitionBy.Unit, Head: -1}
+	g := Grid{Job: j.Name, Dataset: set.Dataset, Topic: set.Topic, Unit: j.spec.PartitionBy.Unit, Head: -1, Reading: v.late}
 	if v.err != nil {
 		g.Error = v.err.Error()
 	}
 	view := v.view
+	if view == nil && v.late {
+		return g
+	}
 	if view == nil {
 		view = &View{Head: -1}
 	}
@@ -189,25 +185,6 @@ func (s *Scheduler) setRuns(job, dataset string) []*Run {
 		}
 	}
 	return out
-}
-
-// view reads a ledger, or gives what was read a moment ago.
-func (s *Scheduler) view(ctx context.Context, j *jobState, set Set) cachedView {
-	s.mu.Lock()
-	if v := s.views[set.Dataset]; v != nil && recent(v.at, viewAge, s.now()) {
-		s.mu.Unlock()
-		return *v
-	}
-	s.mu.Unlock()
-	v := &cachedView{at: s.now()}
-	v.view, v.err = s.c.Runner.View(ctx, j.spec, set)
-	if v.err != nil && ctx.Err() != nil {
-		return *v
-	}
-	s.mu.Lock()
-	s.views[set.Dataset] = v
-	s.mu.Unlock()
-	return *v
 }
 
 // begins is the start of the data set's first hour; while it has none, the

@@ -41,6 +41,7 @@ type Scheduler struct {
 	stale   map[string]bool
 	said    map[string]Catchup // the last catch-up of a job that was announced
 	views   map[string]*cachedView
+	reads   map[string]*viewRead // of ledgers, going on
 	counts  map[string]*Counts
 	facts   map[string]*knownFacts
 	reading bool // facts are being read
@@ -99,7 +100,7 @@ func Open(ctx context.Context, c Config) (*Scheduler, error) {
 	s := &Scheduler{
 		c: c, f: newFold(),
 		watch: map[string]time.Time{}, active: map[string]*activeRun{}, trouble: map[string]string{},
-		stale: map[string]bool{}, said: map[string]Catchup{}, views: map[string]*cachedView{}, counts: map[string]*Counts{}, facts: map[string]*knownFacts{}, topics: map[string]*topicList{},
+		stale: map[string]bool{}, said: map[string]Catchup{}, views: map[string]*cachedView{}, reads: map[string]*viewRead{}, counts: map[string]*Counts{}, facts: map[string]*knownFacts{}, topics: map[string]*topicList{},
 		wake: make(chan struct{}, 1), telling: make(chan struct{}, toldAtOnce), failed: make(chan error, 1),
 	}
 	if err := c.Journal.Replay(ctx, s.f.apply); err != nil {

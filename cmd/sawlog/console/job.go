@@ -2,6 +2,7 @@ package console
 
 import (
 	"cmp"
+	"context"
 	"html/template"
 	"net/http"
 	"net/url"
@@ -107,29 +108,33 @@ func (k *console) hours(r *http.Request, body *jobBody, spec *jobs.Spec, z zone)
 		return nil
 	}
 	at := max(0, slices.IndexFunc(sets, func(s jobs.Set) bool { return s.Dataset == query.Get("set") }))
+	ctx, done := context.WithTimeout(r.Context(), gridPatience)
+	defer done()
+	end := z.Days(k.Now(), 1)
+	g, err := k.Jobs.Grid(ctx, body.Name, sets[at].Dataset, z.Days(end, -body.Days), end)
+	if err != nil {
+		return err
+	}
 	if len(sets) > 1 {
 		body.Pages = pages(r, len(sets), setsOnJob)
 		to := k.Now().UTC().Truncate(time.Hour).Add(time.Hour)
 		for _, set := range sets[body.Pages.From:body.Pages.To] {
 			one := jobRow{Status: body.Status}
 			one.Datasets = []jobs.Set{set}
-			k.rowStrips(r.Context(), &one, to, 72*time.Hour, z)
+			k.rowStrips(ctx, &one, to, 72*time.Hour, z)
 			body.Sets = append(body.Sets, one.Sets...)
 		}
-	}
-	end := z.Days(k.Now(), 1)
-	g, err := k.Jobs.Grid(r.Context(), body.Name, sets[at].Dataset, z.Days(end, -body.Days), end)
-	if err != nil {
-		return err
 	}
 	chosen := chosenHour(query.Get("hour"), g.Hours)
 	m := &mapOf{Grid: g, Says: summary(g.Hours)}
 	for _, h := range g.Hours {
 		m.Total += h.Rows
 	}
-	if g.Unit == "hour" {
+	switch {
+	case len(g.Hours) == 0: // it is read still
+	case g.Unit == "hour":
 		m.SVG = (&dayMap{grid: &g, zone: z, query: query, chosen: chosen.Hour}).draw()
-	} else {
+	default:
 		m.SVG = strip(z, &g, g.Dataset)
 	}
 	body.Map = m

@@ -30,6 +30,7 @@ type setRow struct {
 	Dataset string
 	Strip   template.HTML
 	Error   string
+	Reading bool // its ledger is read still; a strip is of before
 }
 
 // strips is a list of jobs over a span of hours.
@@ -78,6 +79,11 @@ const (
 	setsInRow   = 4
 	viewersOnce = 8 // ledgers read at a time
 )
+
+// gridPatience is how long a page waits for all ledgers that must be read for it:
+// after a start that is each of them, and each may hold years. The page says which
+// are read still, and is drawn again soon.
+const gridPatience = 100 * time.Millisecond
 
 func (k *console) jobList(w http.ResponseWriter, r *http.Request) {
 	z, err := zoneOf(r)
@@ -150,6 +156,8 @@ func (k *console) fill(r *http.Request, list *strips, z zone) {
 		list.Spans = append(list.Spans, choice{Name: s.Name, Href: "?" + keep(query, "span", s.Name), Chosen: s.Name == list.Span})
 	}
 	to := k.Now().UTC().Truncate(time.Hour).Add(time.Hour)
+	ctx, done := context.WithTimeout(r.Context(), gridPatience)
+	defer done()
 	var wg sync.WaitGroup
 	room := make(chan struct{}, viewersOnce)
 	var mu sync.Mutex
@@ -162,7 +170,7 @@ func (k *console) fill(r *http.Request, list *strips, z zone) {
 		room <- struct{}{}
 		go func() {
 			defer wg.Done()
-			hours, unit := k.rowStrips(r.Context(), row, to, length, z)
+			hours, unit := k.rowStrips(ctx, row, to, length, z)
 			mu.Lock()
 			if list.Axis == "" && unit == "hour" {
 				list.Axis = axis(z, hours, unit)
@@ -185,11 +193,11 @@ func (k *console) rowStrips(ctx context.Context, row *jobRow, to time.Time, leng
 	row.More = max(0, len(row.Datasets)-setsInRow)
 	for _, set := range row.Datasets[:min(len(row.Datasets), setsInRow)] {
 		g, err := k.Jobs.Grid(ctx, row.Name, set.Dataset, to.Add(-length), to)
-		drawn := setRow{Name: cmp.Or(set.Topic, set.Dataset), Dataset: set.Dataset, Error: g.Error}
+		drawn := setRow{Name: cmp.Or(set.Topic, set.Dataset), Dataset: set.Dataset, Error: g.Error, Reading: g.Reading}
 		if err != nil {
 			drawn.Error = err.Error()
 		}
-		if drawn.Error == "" {
+		if drawn.Error == "" && len(g.Hours) > 0 {
 			drawn.Strip = strip(z, &g, set.Dataset)
 			hours, unit = g.Hours, g.Unit
 		}

@@ -36,6 +36,9 @@ type outputRow struct {
 	Newest time.Time
 	State  string // of its newest hour
 	Error  string
+
+	Reading bool // its ledger is read still; what is told is of before
+	Known   bool // there is something to tell
 }
 
 // recentDays is how far back the list of data sets looks for rows.
@@ -59,10 +62,9 @@ func (k *console) outputs(w http.ResponseWriter, r *http.Request) {
 	k.draw(w, r, "outputs.html", page{Title: "Outputs", Nav: "outputs", Body: body})
 }
 
-// fillOutputs adds what the grids of the rows say. Their stores may hang: the page
-// waits so long for all of them, and says of which it learned nothing.
+// fillOutputs adds what the grids of the rows say, as far as it is known soon.
 func (k *console) fillOutputs(ctx context.Context, rows []outputRow) {
-	ctx, done := context.WithTimeout(ctx, ledgerPatience)
+	ctx, done := context.WithTimeout(ctx, gridPatience)
 	defer done()
 	to := k.Now().UTC().Truncate(time.Hour).Add(time.Hour)
 	room := make(chan struct{}, viewersOnce)
@@ -92,7 +94,7 @@ func (k *console) fillOutput(ctx context.Context, row *outputRow, to time.Time) 
 
 // take adds what a grid says.
 func (o *outputRow) take(g *jobs.Grid, to time.Time) {
-	o.Head, o.Error = g.Head, g.Error
+	o.Head, o.Error, o.Reading, o.Known = g.Head, g.Error, g.Reading, len(g.Hours) > 0
 	for _, h := range g.Hours {
 		if h.Hour.Before(to.AddDate(0, 0, -recentDays)) {
 			continue

@@ -202,6 +202,7 @@ document.addEventListener("focusin", e => {
 // --- keyboard
 function mark() {
   offerZone();
+  if ($("[data-reading]")) soon(1000); // a ledger was still being read
   for (const map of all("svg.map")) {
     const cells = all(".cell", map);
     if (cells.length && !cells.some(c => c.tabIndex === 0)) cells[cells.length > 24 ? 23 : cells.length - 1].tabIndex = 0;

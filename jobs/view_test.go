@@ -1,0 +1,78 @@
+package jobs
+
+import (
+	"context"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// slowViews are ledgers that take a second to read.
+type slowViews struct {
+	Runner
+	read *atomic.Int64
+}
+
+func (r slowViews) View(ctx context.Context, s *Spec, set Set) (*View, error) {
+	n := r.read.Add(1)
+	select {
+	case <-time.After(time.Second):
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	return &View{Head: n, Hours: map[int64]HourFacts{0: {}}}, nil
+}
+
+// TestLedgersAreNotWaitedFor: who doesn't wait for a ledger is told so, with what
+// was known before; it is read once for all, and is there for who comes next.
+func TestLedgersAreNotWaitedFor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, 0)
+		defer w.close()
+		w.apply("name: views\nsource: {topics: [a]}\noutput: {root: 'file:///w/views'}\n")
+		read := &atomic.Int64{}
+		w.s.c.Runner = slowViews{w.s.c.Runner, read}
+		set := w.s.List()[0].Datasets[0].Dataset
+		ask := func(patience time.Duration) Grid {
+			ctx, cancel := context.WithTimeout(t.Context(), patience)
+			defer cancel()
+			now := w.now()
+			g, err := w.s.Grid(ctx, "views", set, now.Add(-3*time.Hour), now)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return g
+		}
+		want := func(when string, g Grid, reading bool, head, reads int64) {
+			t.Helper()
+			if g.Reading != reading || g.Head != head || (len(g.Hours) > 0) != (head > 0) || g.Error != "" || read.Load() != reads {
+				t.Errorf("%s: reading %v, head %d, %d hours, %q, read %d times; want reading %v, head %d, %d times", when, g.Reading, g.Head, len(g.Hours), g.Error, read.Load(), reading, head, reads)
+			}
+		}
+		want("nothing is known yet", ask(time.Millisecond), true, -1, 1)
+		want("it is read still", ask(time.Millisecond), true, -1, 1)
+		want("waited for", ask(time.Minute), false, 1, 1)
+		want("a moment ago", ask(time.Millisecond), false, 1, 1)
+		time.Sleep(viewAge)
+		want("too old, and read again", ask(time.Millisecond), true, 1, 2)
+		time.Sleep(2 * time.Second)
+		want("it is there", ask(time.Millisecond), false, 2, 2)
+
+		time.Sleep(viewAge)
+		ask(time.Millisecond)
+		w.s.mu.Lock()
+		w.s.outdate(set)
+		w.s.mu.Unlock()
+		time.Sleep(2 * time.Second) // what was read since before the run's end is not believed
+		want("a run has ended", ask(time.Millisecond), true, 2, 4)
+		want("waited for after it", ask(time.Minute), false, 4, 4)
+
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		time.Sleep(viewAge)
+		if g, err := w.s.Grid(ctx, "views", set, w.now().Add(-time.Hour), w.now()); err != nil || !g.Reading || read.Load() != 4 {
+			t.Errorf("who has gone away had it read: %+v, %d readings, %v", g, read.Load(), err)
+		}
+	})
+}
