@@ -45,12 +45,24 @@ func TestSoakLocal(t *testing.T) {
 // TestSoakHDFS does so while the NameNode is restarted under the processes, and
 // compares with what a local disk has.
 func TestSoakHDFS(t *testing.T) {
-	c := mini.Start(t, mini.Options{DataNodes: 2, Conf: []string{"dfs.replication=2"}})
-	soak(t, soakRuns(t, 3), func(seed uint64) string { return c.URI(fmt.Sprintf("/soak/%d", seed)) }, func() error {
+	var c *mini.Cluster
+	soak(t, soakRuns(t, 3), func(seed uint64) string {
+		if seed%runsOfCluster == 0 {
+			if c != nil {
+				c.Kill()
+			}
+			c = mini.Start(t, mini.Options{DataNodes: 2, Conf: []string{"dfs.replication=2"}})
+		}
+		return c.URI(fmt.Sprintf("/soak/%d", seed))
+	}, func() error {
 		_, err := c.Try("restart-nn")
 		return err
 	})
 }
+
+// runsOfCluster is how many runs a cluster serves: a NameNode that was restarted
+// leaves some MB in the JVM it had, which after some hundred restarts is full.
+const runsOfCluster = 25
 
 // soak makes runs of one to three processes that are killed, and of one that
 // ends it; disturb, when there is one, comes in the middle of some.
@@ -58,9 +70,9 @@ func soak(t *testing.T, runs uint64, rootOf func(seed uint64) string, disturb fu
 	want, points := faultless(t)
 	kills, disturbed := 0, 0
 	for seed := range runs {
+		root := rootOf(seed)
 		t.Run(strconv.FormatUint(seed, 10), func(t *testing.T) {
 			rnd := rand.New(rand.NewPCG(seed, 11))
-			root := rootOf(seed)
 			for range 1 + rnd.IntN(3) {
 				var other sync.WaitGroup
 				pause := time.Duration(rnd.Int64N(int64(3 * time.Second)))
