@@ -146,7 +146,7 @@ type long struct {
 var longs = []long{
 	{"runs watch GOING", "split 0", "offsets read", output.Interrupted, "goes on on the server"},
 	{"backfill watch OPEN", "OPEN", "waiting", output.Interrupted, "goes on on the server"},
-	{"run slow-here.yaml --fetch-bytes 64KiB", "split 0", "offsets read", output.Interrupted, "resumes it"},
+	{"run slow-here.yaml --fetch-bytes 64KiB", "split 0", "offsets read", output.Interrupted, "goes on with what is left"},
 	{"rerun 4 --root warehouse/pageviews", "split 0", "", 0, ""},
 	{"replay orders --range earliest..latest --to replayed", "split 0", "", 0, ""},
 	{"verify --root warehouse/pageviews", "files", "", 0, ""},

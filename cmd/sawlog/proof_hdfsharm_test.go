@@ -251,7 +251,7 @@ func (h *harmed) nothingAnswers(root string) {
 	if err := load.cmd.Process.Signal(syscall.SIGINT); err != nil {
 		h.t.Fatal(err)
 	}
-	h.shortly(load, output.Interrupted, "resumes it", soon)
+	h.shortly(load, output.Interrupted, "goes on with what is left", soon)
 	h.shortly(h.spawn(nil, "run", job, "--timeout", "2s"), output.Unavailable, root, soon)
 	h.c.Thaw()
 	h.loaded(h.spawn(nil, "run", job, "-o", "json"), root)

@@ -73,7 +73,7 @@ func (h *harmed) pods(above string) {
 		if err := driver.cmd.Process.Signal(syscall.SIGINT); err != nil {
 			h.t.Fatal(err)
 		}
-		h.shortly(driver, output.Interrupted, "resumes it", 15*time.Second) // pods that sleep are killed, after a while
+		h.shortly(driver, output.Interrupted, "goes on with what is left", 15*time.Second) // pods that sleep are killed, after a while
 		if c.Jobs() != jobs {
 			h.t.Errorf("%d Jobs are left, want the %d there were", c.Jobs(), jobs)
 		}
