@@ -112,7 +112,7 @@ func (c *confirm) previewConfigs(t *admin.Topic, changes []configChange) {
 		}
 	}
 	if c.Danger {
-		c.Notes = append(c.Notes, "It decides which records are kept: those that no longer are get deleted for good within minutes, and setting it back brings none of them back.")
+		c.Notes = append(c.Notes, "The change decides which records are kept: those that no longer are get deleted for good within minutes, and setting it back brings none of them back.")
 	}
 	c.Tables = append(c.Tables, diff)
 	c.Button = "Change " + plural(len(changes), "config")

@@ -317,6 +317,7 @@ func TestPagesAreCheapOnLargeClusters(t *testing.T) {
 	for _, path := range []string{
 		"/console/topics", "/console/topics?page=10", "/console/topics?q=topic-4", "/console/topics/topic-250", "/console/groups", "/console/groups?page=40",
 		"/console/group?group=group-0001", "/console/group/reset?group=group-0001&topic=topic-000&to=earliest", "/console/cluster", "/console/settings", "/console/",
+		"/console/topics/topic-250/delete", "/console/topics/topic-250/configs", "/console/topics/topic-250/trim?to=500", "/console/group/delete?group=group-0001",
 	} {
 		s.costs(path)
 	}
@@ -393,9 +394,13 @@ func TestWithoutScheduler(t *testing.T) {
 			t.Errorf("%s: %d", path, status)
 		}
 	}
-	for _, path := range []string{"", "jobs", "jobs/x", "runs/x", "backfills", "outputs", "outputs/x", "nowhere"} {
+	for _, path := range []string{"", "jobs", "jobs/x", "runs/x", "backfills", "outputs", "outputs/x", "nowhere", "runs", "newtopic", "topics/topic-000/delete", "topics/topic-000/configs", "group/delete?group=g"} {
 		if status := s.ask(http.MethodGet, "/console/"+path, nil).StatusCode; status != http.StatusTeapot {
 			t.Errorf("%s: %d, want it passed on", path, status)
 		}
+	}
+	// What is lost with a topic is known where the jobs are.
+	if status := s.ask(http.MethodPost, "/console/topics/topic-000/delete", url.Values{"typed": {"topic-000"}}).StatusCode; status != http.StatusTeapot {
+		t.Errorf("a deed: %d, want it passed on", status)
 	}
 }

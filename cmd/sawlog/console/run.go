@@ -192,11 +192,11 @@ func runLines(run *jobs.Run) []string {
 	id := shell(run.Run)
 	lines := []string{"sawlog runs get " + id + " -o json"}
 	switch {
-	case run.Open():
+	case run.CannotCancel() == nil:
 		return append(lines, "sawlog runs watch "+id, "sawlog runs cancel "+id)
 	case run.Status == jobs.Partial:
 		return append(lines, "sawlog runs retry "+id+" --accept-bad", "sawlog runs retry "+id)
-	case !run.Good():
+	case run.CannotRetry() == nil:
 		return append(lines, "sawlog runs retry "+id)
 	case run.Status == jobs.Committed:
 		lines = append(lines, "sawlog verify "+id, "sawlog rerun "+id, "sawlog rerun "+id+" --with-current-job")
