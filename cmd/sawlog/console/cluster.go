@@ -38,17 +38,10 @@ type troubled struct {
 // movesShown bounds the moves that a page lists.
 const movesShown = 100
 
-func (k *console) cluster(w http.ResponseWriter, r *http.Request) {
-	c, ctx, done, err := k.kafka(r.Context())
-	defer done()
-	if err != nil {
-		k.refuse(w, "cluster", err)
-		return
-	}
+func (k *console) cluster(ctx context.Context, c consumer.Cluster, w http.ResponseWriter, r *http.Request) error {
 	f, err := lookAtFleet(ctx, c)
 	if err != nil {
-		k.refuse(w, "cluster", err)
-		return
+		return err
 	}
 	body := clusterBody{Fleet: f, Lines: []string{"sawlog cluster status", "sawlog cluster brokers"}}
 	all := admin.PartitionsOf(f.Topics)
@@ -91,6 +84,7 @@ func (k *console) cluster(w http.ResponseWriter, r *http.Request) {
 		body.Lines = append(body.Lines, "sawlog cluster upgrade --dry-run")
 	}
 	k.draw(w, r, "cluster.html", page{Title: "Cluster", Nav: "cluster", Body: body})
+	return nil
 }
 
 // troublesOf says all that is wrong with a partition; "" = nothing.

@@ -1,6 +1,7 @@
 package console
 
 import (
+	"context"
 	"errors"
 	"net/http"
 	"slices"
@@ -8,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"sawlog/consumer"
 	"sawlog/consumer/admin"
 )
 
@@ -26,17 +28,10 @@ type groupsBody struct {
 // groupStates are the states the page filters by.
 var groupStates = []string{"Stable", "Empty", "PreparingRebalance", "CompletingRebalance", "Dead"}
 
-func (k *console) groups(w http.ResponseWriter, r *http.Request) {
-	c, ctx, done, err := k.kafka(r.Context())
-	defer done()
-	if err != nil {
-		k.refuse(w, "groups", err)
-		return
-	}
+func (k *console) groups(ctx context.Context, c consumer.Cluster, w http.ResponseWriter, r *http.Request) error {
 	all, err := listGroups(ctx, c)
 	if err != nil {
-		k.refuse(w, "groups", err)
-		return
+		return err
 	}
 	query := r.URL.Query()
 	body := groupsBody{Query: query.Get("q"), State: query.Get("state"), All: len(all), Lines: []string{"sawlog group list"}}
@@ -58,6 +53,7 @@ func (k *console) groups(w http.ResponseWriter, r *http.Request) {
 	body.Rows = picked[body.Pager.From:body.Pager.To]
 	body.Trouble = say(fillGroups(ctx, c, body.Rows))
 	k.draw(w, r, "groups.html", page{Title: "Groups", Nav: "groups", Body: body})
+	return nil
 }
 
 // stateName is a group's state in words: PreparingRebalance is "preparing rebalance".
@@ -99,18 +95,11 @@ type groupTopic struct {
 // timedPositions is for how many partitions a page asks how long they lag.
 const timedPositions = 100
 
-func (k *console) group(w http.ResponseWriter, r *http.Request) {
-	c, ctx, done, err := k.kafka(r.Context())
-	defer done()
-	if err != nil {
-		k.refuse(w, "groups", err)
-		return
-	}
+func (k *console) group(ctx context.Context, c consumer.Cluster, w http.ResponseWriter, r *http.Request) error {
 	query := r.URL.Query()
 	g, err := describeGroup(ctx, c, query.Get("group"))
 	if err != nil {
-		k.refuse(w, "groups", err)
-		return
+		return err
 	}
 	body := groupBody{groupState: g.groupState, Assignor: g.assignor, Members: g.members, Reset: g.State == "Empty"}
 	body.Coordinator, err = admin.Coordinator(ctx, c, g.Name)
@@ -138,6 +127,7 @@ func (k *console) group(w http.ResponseWriter, r *http.Request) {
 		body.Lines = append(body.Lines, "sawlog group reset "+name+" --topic "+shell(t.Topic)+" --to earliest --dry-run")
 	}
 	k.draw(w, r, "group.html", page{Title: g.Name, Nav: "groups", Body: body})
+	return nil
 }
 
 // waited says how long a record waits to be read.

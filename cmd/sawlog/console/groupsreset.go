@@ -69,18 +69,11 @@ func moveOf(text string) (m offsetMove, err error) {
 	return offsetMove{Partition: int32(p), From: from, To: to}, nil
 }
 
-func (k *console) previewReset(w http.ResponseWriter, r *http.Request) {
-	c, ctx, done, err := k.kafka(r.Context())
-	defer done()
-	if err != nil {
-		k.refuse(w, "groups", err)
-		return
-	}
+func (k *console) previewReset(ctx context.Context, c consumer.Cluster, w http.ResponseWriter, r *http.Request) error {
 	query := r.URL.Query()
 	g, err := describeGroup(ctx, c, query.Get("group"))
 	if err != nil {
-		k.refuse(w, "groups", err)
-		return
+		return err
 	}
 	body := resetBody{Group: g.Name, State: g.Says(), Topic: query.Get("topic"), To: strings.TrimSpace(query.Get("to"))}
 	for _, p := range g.positions {
@@ -93,11 +86,11 @@ func (k *console) previewReset(w http.ResponseWriter, r *http.Request) {
 	}
 	if body.Topic != "" && body.To != "" {
 		if err := body.resolve(ctx, c, k, g); err != nil {
-			k.refuse(w, "groups", err)
-			return
+			return err
 		}
 	}
 	k.draw(w, r, "groupreset.html", page{Title: "Reset " + g.Name, Nav: "groups", Still: true, Body: body})
+	return nil
 }
 
 // resolve finds the offsets a bound stands for now.
@@ -160,17 +153,12 @@ func (b *resetBody) add(m offsetMove) {
 	}
 }
 
-func (k *console) resetGroup(w http.ResponseWriter, r *http.Request) {
-	c, ctx, done, err := k.kafka(r.Context())
-	defer done()
-	if err == nil {
-		err = k.moveOffsets(ctx, c, r)
-	}
-	if err != nil {
-		k.refuse(w, "groups", err)
-		return
+func (k *console) resetGroup(ctx context.Context, c consumer.Cluster, w http.ResponseWriter, r *http.Request) error {
+	if err := k.moveOffsets(ctx, c, r); err != nil {
+		return err
 	}
 	http.Redirect(w, r, groupHref(r.PostFormValue("group")), http.StatusSeeOther)
+	return nil
 }
 
 // moveOffsets does what the preview has shown, unless the group has moved since.

@@ -80,29 +80,21 @@ var messageCounts = []int{20, 50, 100}
 // messageShows are the ways to show keys and values.
 var messageShows = []string{"auto", "json", "text", "hex"}
 
-func (k *console) messages(w http.ResponseWriter, r *http.Request) {
-	c, ctx, done, err := k.kafka(r.Context())
-	defer done()
-	if err != nil {
-		k.refuse(w, "topics", err)
-		return
-	}
+func (k *console) messages(ctx context.Context, c consumer.Cluster, w http.ResponseWriter, r *http.Request) error {
 	ask, err := messageAskOf(r.URL.Query())
 	if err != nil {
-		k.refuse(w, "topics", err)
-		return
+		return err
 	}
 	found, err := admin.Topics(ctx, c, r.PathValue("topic"))
 	if err != nil {
-		k.refuse(w, "topics", err)
-		return
+		return err
 	}
 	read := &messageRead{c: c, topic: &found[0], ask: ask, now: k.Now()}
 	if err := read.carryOut(ctx); err != nil {
-		k.refuse(w, "topics", err)
-		return
+		return err
 	}
 	k.draw(w, r, "messages.html", page{Title: read.topic.Name + " messages", Nav: "topics", Still: true, Body: k.messagesBody(ctx, read)})
+	return nil
 }
 
 // messageAskOf reads the query of a page.

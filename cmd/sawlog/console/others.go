@@ -38,14 +38,14 @@ func (k *console) others(mux *http.ServeMux) {
 	if k.Kafka != nil {
 		k.clusterPart = k.drawPart
 	}
-	mux.HandleFunc("GET /console/topics", k.topics)
-	mux.HandleFunc("GET /console/topics/{topic}", k.topic)
-	mux.HandleFunc("GET /console/topics/{topic}/messages", k.messages)
-	mux.HandleFunc("GET /console/groups", k.groups)
-	mux.HandleFunc("GET /console/group", k.group)
-	mux.HandleFunc("GET /console/group/reset", k.previewReset)
-	mux.HandleFunc("POST /console/group/reset", k.resetGroup)
-	mux.HandleFunc("GET /console/cluster", k.cluster)
+	mux.HandleFunc("GET /console/topics", k.overKafka("topics", k.topics))
+	mux.HandleFunc("GET /console/topics/{topic}", k.overKafka("topics", k.topic))
+	mux.HandleFunc("GET /console/topics/{topic}/messages", k.overKafka("topics", k.messages))
+	mux.HandleFunc("GET /console/groups", k.overKafka("groups", k.groups))
+	mux.HandleFunc("GET /console/group", k.overKafka("groups", k.group))
+	mux.HandleFunc("GET /console/group/reset", k.overKafka("groups", k.previewReset))
+	mux.HandleFunc("POST /console/group/reset", k.overKafka("groups", k.resetGroup))
+	mux.HandleFunc("GET /console/cluster", k.overKafka("cluster", k.cluster))
 	mux.HandleFunc("GET /console/settings", k.settings)
 	if k.Jobs == nil {
 		return // data sets are of jobs
@@ -82,6 +82,21 @@ func (k *console) kafkaWithin(ctx context.Context, limit time.Duration) (c consu
 	}
 	c, err = k.Kafka(within)
 	return c, within, done, err
+}
+
+// overKafka serves a page that asks the cluster, under its place in the navigation;
+// an error is shown instead.
+func (k *console) overKafka(nav string, page func(ctx context.Context, c consumer.Cluster, w http.ResponseWriter, r *http.Request) error) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		c, ctx, done, err := k.kafka(r.Context())
+		defer done()
+		if err == nil {
+			err = page(ctx, c, w, r)
+		}
+		if err != nil {
+			k.refuse(w, nav, err)
+		}
+	}
 }
 
 // draw shows a page in the zone that the request names.

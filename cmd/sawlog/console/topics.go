@@ -46,17 +46,10 @@ type topicRow struct {
 // listedConfigs are the configs the list of topics tells.
 var listedConfigs = []string{"cleanup.policy", "retention.ms", "retention.bytes"}
 
-func (k *console) topics(w http.ResponseWriter, r *http.Request) {
-	c, ctx, done, err := k.kafka(r.Context())
-	defer done()
-	if err != nil {
-		k.refuse(w, "topics", err)
-		return
-	}
+func (k *console) topics(ctx context.Context, c consumer.Cluster, w http.ResponseWriter, r *http.Request) error {
 	all, err := admin.Topics(ctx, c)
 	if err != nil {
-		k.refuse(w, "topics", err)
-		return
+		return err
 	}
 	query := r.URL.Query()
 	body := topicsBody{Query: query.Get("q"), Internal: query.Get("internal") == "1", Only: query.Get("only"), Lines: []string{"sawlog topic list"}}
@@ -74,6 +67,7 @@ func (k *console) topics(w http.ResponseWriter, r *http.Request) {
 		body.Rows = append(body.Rows, k.topicRow(&shown[i], configs[shown[i].Name]))
 	}
 	k.draw(w, r, "topics.html", page{Title: "Topics", Nav: "topics", Body: body})
+	return nil
 }
 
 // pick counts all topics and picks those that the query asks for.
@@ -185,17 +179,10 @@ type topicBody struct {
 // loadOf is a job that loads a topic.
 type loadOf struct{ Job, Dataset string }
 
-func (k *console) topic(w http.ResponseWriter, r *http.Request) {
-	c, ctx, done, err := k.kafka(r.Context())
-	defer done()
-	if err != nil {
-		k.refuse(w, "topics", err)
-		return
-	}
+func (k *console) topic(ctx context.Context, c consumer.Cluster, w http.ResponseWriter, r *http.Request) error {
 	found, err := admin.Topics(ctx, c, r.PathValue("topic"))
 	if err != nil {
-		k.refuse(w, "topics", err)
-		return
+		return err
 	}
 	t, query := &found[0], r.URL.Query()
 	ps := admin.PartitionsOf(found)
@@ -229,6 +216,7 @@ func (k *console) topic(w http.ResponseWriter, r *http.Request) {
 	name := shell(t.Name)
 	body.Lines = []string{"sawlog topic describe " + name, "sawlog consume " + name + " --range -10..latest"}
 	k.draw(w, r, "topic.html", page{Title: t.Name, Nav: "topics", Body: &body})
+	return nil
 }
 
 // fill takes in the configs and what they mean for the partitions.
