@@ -1,6 +1,7 @@
 package formats
 
 import (
+	"encoding/binary"
 	"errors"
 	"math"
 	"testing"
@@ -54,6 +55,27 @@ func FuzzAvro(f *testing.F) {
 		rest, err := schema.Decode(value, &v)
 		if accepted := err == nil && len(rest) == 0; bad[0] == nil && !accepted {
 			t.Errorf("%x: accepted, and another says %v with %d bytes left", value, err, len(rest))
+		}
+	})
+}
+
+// FuzzAvroLong holds that a number read as a word is the one read byte by byte,
+// wherever it stands, and that what is none is refused as there.
+func FuzzAvroLong(f *testing.F) {
+	for _, n := range []int64{0, -1, 63, 64, math.MinInt32, math.MaxInt32, 1<<48 - 1, 1 << 55, math.MinInt64, math.MaxInt64} {
+		b := binary.AppendVarint([]byte{0xff}, n)
+		f.Add(b, uint8(1))
+		f.Add(append(b, 0xff, 0, 0xff, 0, 0xff, 0, 0xff, 0), uint8(1))
+	}
+	f.Add([]byte{0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0}, uint8(0)) // longer than need be
+	f.Add([]byte{0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 2}, uint8(0))
+	f.Fuzz(func(t *testing.T, b []byte, at uint8) {
+		p := min(int(at), len(b))
+		r := avroReader{wireRow: wireRow{b: b}}
+		got, end := r.long(p)
+		want, n := binary.Varint(b[p:])
+		if n > 0 && (got != want || end != p+n) || n <= 0 && (end >= 0 || r.err == nil) {
+			t.Errorf("%x from %d: %d to %d (%v), want %d of %d bytes", b, p, got, end, r.err, want, n)
 		}
 	})
 }
