@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -218,10 +219,28 @@ func (r *run) work(ctx context.Context) error {
 		}
 		added := len(next.Schema.Fields) - len(r.plan.Schema.Fields)
 		r.d.Logger.Info("schema grown", "plan", r.planID, "next", planID, "columns", added, "writers", len(writers))
-		r.d.event(Event{Run: r.ask.Run, Kind: "revision", Text: fmt.Sprintf("plan %s adds %d columns and %d writers' schemas", planID, added, len(writers))})
+		r.d.event(Event{Run: r.ask.Run, Kind: "revision", Text: grown(planID, added, len(writers))})
 		r.plan, r.planID = next, planID
 	}
 	return fail(ExitFailed, "plan %s: the schema still grows after %d revisions", r.planID, maxRevisions)
+}
+
+// grown says what a revision adds.
+func grown(planID string, columns, writers int) string {
+	var more []string
+	for _, what := range []struct {
+		n         int
+		one, many string
+	}{{columns, "column", "columns"}, {writers, "schema that records name", "schemas that records name"}} {
+		switch what.n {
+		case 0:
+		case 1:
+			more = append(more, "a "+what.one)
+		default:
+			more = append(more, fmt.Sprintf("%d %s", what.n, what.many))
+		}
+	}
+	return "plan " + planID + " adds " + strings.Join(more, " and ")
 }
 
 // missing lists the splits without a result.

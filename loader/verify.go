@@ -138,7 +138,10 @@ func (r *VerifyReport) verdict() error {
 		return e.hint("everything else is as the ledger says; to compare what the log still has, name a later RUN")
 	}
 	first := r.Problems[0]
-	e := fail(ExitMismatch, "%d problems; the first is %s: %s", len(r.Problems), first.Path, first.Detail)
+	e := fail(ExitMismatch, "%s: %s", first.Path, first.Detail)
+	if n := len(r.Problems); n > 1 {
+		e = fail(ExitMismatch, "%d problems; the first is %s: %s", n, first.Path, first.Detail)
+	}
 	return e.hint("`sawlog rerun` brings missing and changed files of a run back; files that are extra are swept or moved away by hand")
 }
 

@@ -197,7 +197,11 @@ func (a *app) rerunOnServer(ctx context.Context, run string) (*loader.RerunRepor
 		return nil, err
 	}
 	report := &loader.RerunReport{}
-	return report, a.waiting("the server reruns "+run, func() error { return c.Rerun(ctx, run, report) })
+	err = a.waiting("the server reruns "+run, func() error { return c.Rerun(ctx, run, report) })
+	if report.Files == nil { // there is none
+		return nil, err
+	}
+	return report, err
 }
 
 // verifyOnServer checks a data set, or a run, the server knows.

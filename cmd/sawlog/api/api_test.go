@@ -135,7 +135,8 @@ func newWorld(t *testing.T) *world {
 		Checks: map[string]func() error{"broker": func() error { return w.ready }}, Tickets: func() []Ticket { return w.tickets },
 		Verify: func(_ context.Context, _ *jobs.Spec, set jobs.Set, run string) (any, error) {
 			if run == "" {
-				return nil, &loader.Error{Code: loader.ExitMismatch, Msg: "part-0 has other bytes", Hint: "rerun it"}
+				report := &loader.VerifyReport{Dataset: set.Dataset, Rows: 1<<53 + 1, Problems: []loader.Problem{{Path: "part-0", Kind: "changed"}, {Path: "part-1", Kind: "missing"}}}
+				return report, &loader.Error{Code: loader.ExitMismatch, Msg: "part-0 has other bytes", Hint: "rerun it"}
 			}
 			return &loader.VerifyReport{Dataset: set.Dataset, Run: run, OK: true, Problems: []loader.Problem{}}, nil
 		},
@@ -365,7 +366,11 @@ func TestErrorsOverHTTP(t *testing.T) {
 	}
 	_, err = w.client.Again(ctx, "none", AgainAsk{})
 	w.exit(err, CodeNotFound, 3, `no run "none"`)
-	w.exit(w.client.VerifyDataset(ctx, "pageviews-hourly", nil), CodeMismatch, 8, "rerun it")
+	found := &loader.VerifyReport{}
+	w.exit(w.client.VerifyDataset(ctx, "pageviews-hourly", found), CodeMismatch, 8, "rerun it")
+	if len(found.Problems) != 2 || found.Problems[1].Path != "part-1" || found.Rows != 1<<53+1 {
+		t.Errorf("the report beside the error: %+v", found)
+	}
 	_, err = w.client.Dataset(ctx, "none")
 	w.exit(err, CodeNotFound, 3, "no job of this server writes a data set none")
 	if _, text := w.do("GET", "/api/v1/datasets", "", nil); !strings.Contains(text, `{"dataset":"pageviews-hourly","job":"pageviews-hourly"`) {

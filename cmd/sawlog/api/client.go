@@ -315,19 +315,28 @@ func (c *Client) Again(ctx context.Context, id string, ask AgainAsk) (*Again, er
 	return out, c.post(ctx, at("runs", id, "again")+"?whole=true", ask, out)
 }
 
-// Rerun remakes the files of a run from its plan; the report is out's.
+// Rerun remakes the files of a run from its plan; the report is out's, also where an error tells of what it found.
 func (c *Client) Rerun(ctx context.Context, id string, out any) error {
-	return c.post(ctx, at("runs", id, "rerun"), struct{}{}, out)
+	return found(c.post(ctx, at("runs", id, "rerun"), struct{}{}, out), out)
 }
 
-// VerifyRun checks what a run committed; the report is out's.
+// found takes in the report of a rerun or verify that comes with its error.
+func found(err error, out any) error {
+	e, told := errors.AsType[*Error](err)
+	if !told || e.Report == nil {
+		return err
+	}
+	return cmp.Or(json.Unmarshal(e.Report, out), err)
+}
+
+// VerifyRun checks what a run committed; the report is out's, also where an error tells of what it found.
 func (c *Client) VerifyRun(ctx context.Context, id string, out any) error {
-	return c.post(ctx, at("runs", id, "verify"), struct{}{}, out)
+	return found(c.post(ctx, at("runs", id, "verify"), struct{}{}, out), out)
 }
 
-// VerifyDataset checks a whole data set; the report is out's.
+// VerifyDataset checks a whole data set; the report is out's, also where an error tells of what it found.
 func (c *Client) VerifyDataset(ctx context.Context, name string, out any) error {
-	return c.post(ctx, at("datasets", name, "verify"), struct{}{}, out)
+	return found(c.post(ctx, at("datasets", name, "verify"), struct{}{}, out), out)
 }
 
 // Dataset gets one data set and what its ledger says.

@@ -2,6 +2,7 @@ package api
 
 import (
 	"cmp"
+	"encoding/json"
 	"net/http"
 	"slices"
 	"time"
@@ -195,5 +196,15 @@ func (s *server) verifyDataset(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	report, err := s.Verify(r.Context(), spec, set, "")
+	s.report(w, r, report, err)
+}
+
+// report answers with a report, also beside the error of what it found.
+func (s *server) report(w http.ResponseWriter, r *http.Request, report any, err error) {
+	if raw, remade := json.Marshal(report); err != nil && remade == nil && string(raw) != "null" {
+		e := *asError(err)
+		e.Report = raw
+		err = &e
+	}
 	s.answer(w, r, report, err)
 }

@@ -37,6 +37,9 @@ type Error struct {
 	Message  string         `json:"message"`
 	Hint     string         `json:"hint,omitempty"`
 	Problems []jobs.Problem `json:"problems,omitempty"` // of a job file
+	// Report is what a rerun or verify answers where all is well, of one that
+	// found something else.
+	Report json.RawMessage `json:"report,omitempty"`
 
 	again time.Duration // nothing was done, and asking again after it may help; 0 = not
 }

@@ -210,6 +210,6 @@ func (s *server) overRun(what string, do func(context.Context, *jobs.Spec, jobs.
 			return
 		}
 		report, err := do(r.Context(), spec, jobs.Set{Dataset: run.Dataset, Topic: run.Topic}, run.Run)
-		s.answer(w, r, report, err)
+		s.report(w, r, report, err)
 	}
 }
