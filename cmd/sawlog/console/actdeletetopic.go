@@ -152,6 +152,10 @@ func (k *console) doDeleteTopic(ctx context.Context, r *http.Request) (string, e
 	}
 	return "/console/topics", k.topicDeed(ctx, r, func(ctx context.Context, c consumer.Cluster, t *admin.Topic, _ map[string]string) error {
 		k.Logger.Info("a topic is deleted", "topic", name, "id", topicID(t.ID), "by", by)
-		return done(admin.DeleteTopic(ctx, c, t), "/console/topics")
+		err := admin.DeleteTopic(ctx, c, t)
+		if err == nil {
+			awaitTopic(ctx, c, name, false)
+		}
+		return done(err, "/console/topics")
 	})
 }

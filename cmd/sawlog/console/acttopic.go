@@ -2,6 +2,7 @@ package console
 
 import (
 	"context"
+	"errors"
 	"maps"
 	"net/http"
 	"net/url"
@@ -127,22 +128,29 @@ func (k *console) doNewTopic(ctx context.Context, r *http.Request) (string, erro
 		return "", done(err, topicHref(t.Name))
 	}
 	k.Logger.Info("a topic is made", "topic", t.Name, "partitions", made.Partitions, "copies", made.Replicas, "by", by)
-	awaitTopic(within, cluster, t.Name)
+	awaitTopic(within, cluster, t.Name, true)
 	return topicHref(t.Name), nil
 }
 
-// awaitTopic waits until the brokers that pages ask know a new topic, for a while.
-func awaitTopic(ctx context.Context, c consumer.Cluster, name string) {
+// awaitTopic waits until all brokers know that a topic is there, or no more: pages
+// ask any of them. It waits for a while; what is not known then comes later.
+func awaitTopic(ctx context.Context, c consumer.Cluster, name string, there bool) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	for {
-		if _, err := admin.Topics(ctx, c, name); err == nil {
-			return
-		}
-		select {
-		case <-ctx.Done():
-			return // the page will say that it isn't there yet
-		case <-time.After(100 * time.Millisecond):
+	f, err := admin.Describe(ctx, c)
+	if err != nil {
+		return
+	}
+	for i := range f.Brokers {
+		for !f.Brokers[i].Fenced && ctx.Err() == nil {
+			_, err := admin.Topics(ctx, c.Broker(f.Brokers[i].ID), name)
+			if there && err == nil || !there && errors.Is(err, consumer.ErrUnknownTopic) {
+				break
+			}
+			select {
+			case <-ctx.Done():
+			case <-time.After(50 * time.Millisecond):
+			}
 		}
 	}
 }

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"sawlog/consumer"
 )
 
 // deed sends a form; the answer is where it leads, or its text.
@@ -225,4 +227,37 @@ func TestDeedsWithoutCluster(t *testing.T) {
 			s.has(s.deed(path, form, http.StatusNotFound), "no cluster to show")
 		}
 	}
+}
+
+// TestAwaitTopic: a broker that still knows a topic, or does not yet, is waited for,
+// and none for longer than a page is patient.
+func TestAwaitTopic(t *testing.T) {
+	b := newBrokers(1, 1, 1)
+	late := &lateBroker{brokers: b, left: 3}
+	awaitTopic(t.Context(), late, "topic-000", true)
+	if late.left >= 0 {
+		t.Errorf("broker 3 had %d answers left", late.left)
+	}
+	late = &lateBroker{brokers: b, left: 1 << 30}
+	began := time.Now()
+	awaitTopic(t.Context(), late, "topic-000", true)
+	if took := time.Since(began); took < patience || took > 2*patience {
+		t.Errorf("it waited %v", took)
+	}
+}
+
+// lateBroker is a cluster whose broker 3 does not know topics for so many answers.
+type lateBroker struct {
+	*brokers
+	left int
+}
+
+func (l *lateBroker) Broker(id int32) consumer.Requestor {
+	if id != 3 {
+		return l.brokers.Broker(id)
+	}
+	if l.left--; l.left >= 0 {
+		return newBrokers(0, 0, 0)
+	}
+	return l.brokers.Broker(id)
 }
