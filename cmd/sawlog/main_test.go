@@ -3,10 +3,13 @@ package main
 import (
 	"bufio"
 	"context"
+	"flag"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -22,6 +25,11 @@ func TestMain(m *testing.M) {
 	kubetest.Main()
 	if len(os.Args) > 1 && os.Args[1] == "task" { // a child of the local engine
 		main()
+	}
+	// Tests wait for servers, clocks and timeouts more than they work: twice as many
+	// go on at a time as there are processors, unless -parallel says otherwise.
+	if err := flag.Set("test.parallel", strconv.Itoa(2*runtime.GOMAXPROCS(0))); err != nil {
+		panic(err)
 	}
 	testscript.Main(m, map[string]func(){"sawlog": main})
 }

@@ -66,16 +66,16 @@ func (n *node) onceChanged(partition string, ask func() bool) func() bool {
 		if err != nil {
 			n.t.Fatal(err)
 		}
-		now := ""
+		var now strings.Builder
 		for _, file := range segments {
 			if info, err := os.Stat(file); err == nil { // else it has just gone
-				now += fmt.Sprintln(file, info.Size())
+				now.WriteString(fmt.Sprintln(file, info.Size()))
 			}
 		}
-		if now == seen {
+		if now.String() == seen {
 			return false
 		}
-		seen = now
+		seen = now.String()
 		return ask()
 	}
 }
