@@ -3,6 +3,7 @@ package consumer
 import (
 	"errors"
 	"maps"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -108,6 +109,15 @@ func TestGroupOffsets(t *testing.T) {
 	}
 	if err := Hold(t.Context(), c, "job", topics, at, time.Hour); err != nil {
 		t.Errorf("hold: %v", err)
+	}
+	held := HeldBy("retention.hold.job", c.configs["retention.hold.job"])
+	if want := []Held{{"job", 0, 12}}; !slices.Equal(held, want) {
+		t.Errorf("held %v, want %v", held, want)
+	}
+	for _, other := range []string{"retention.ms", "retention.hold.max.ms", "retention.hold.max.bytes"} {
+		if held := HeldBy(other, "0:12"); held != nil || HoldingJob(other) != "" {
+			t.Errorf("%s is of no job: %v", other, held)
+		}
 	}
 	c.configErr = kerr.InvalidConfig.Code
 	if err := Hold(t.Context(), c, "job", topics, at, time.Hour); !errors.Is(err, ErrNoHold) {

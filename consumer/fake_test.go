@@ -35,6 +35,7 @@ type fakeCluster struct {
 	leaderless map[int32]bool
 	committed  map[string]int64
 	configErr  int16
+	configs    map[string]string // of topics, as they were set last
 }
 
 type fakeTopic struct {
@@ -136,6 +137,12 @@ func (c *fakeCluster) answer(from int32, req kmsg.Request) (kmsg.Response, error
 		return c.offsetCommit(req), nil
 	case *kmsg.IncrementalAlterConfigsRequest:
 		resp := kmsg.NewPtrIncrementalAlterConfigsResponse()
+		c.configs = map[string]string{}
+		for _, r := range req.Resources {
+			for _, conf := range r.Configs {
+				c.configs[conf.Name] = deref(conf.Value)
+			}
+		}
 		rr := kmsg.NewIncrementalAlterConfigsResponseResource()
 		rr.ErrorCode = c.configErr
 		resp.Resources = append(resp.Resources, rr)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -14,6 +15,46 @@ import (
 
 	"sawlog/offsets"
 )
+
+// holdPrefix starts the topic configs by which jobs keep records; what follows is
+// the job.
+const holdPrefix = "retention.hold."
+
+// holdBounds are the configs that bound all holds of a topic, and are of no job.
+var holdBounds = []string{holdPrefix + "max.bytes", holdPrefix + "max.ms"}
+
+// HoldingJob is the job by which a topic config was set, "" of any other config.
+func HoldingJob(config string) string {
+	job, ok := strings.CutPrefix(config, holdPrefix)
+	if !ok || slices.Contains(holdBounds, config) {
+		return ""
+	}
+	return job
+}
+
+// Held is from where on a job keeps the records of a partition.
+type Held struct {
+	Job       string
+	Partition int32
+	From      offsets.Offset
+}
+
+// HeldBy reads a topic config that Hold has set; nil of any other.
+func HeldBy(config, value string) (list []Held) {
+	job := HoldingJob(config)
+	if job == "" {
+		return nil
+	}
+	for part := range strings.SplitSeq(value, ",") {
+		partition, offset, _ := strings.Cut(part, ":")
+		p, errP := strconv.ParseInt(partition, 10, 32)
+		from, errO := strconv.ParseInt(offset, 10, 64)
+		if errP == nil && errO == nil { // else it is the age
+			list = append(list, Held{job, int32(p), offsets.Offset(from)})
+		}
+	}
+	return list
+}
 
 // ErrNoHold says that the cluster knows no retention.hold.
 var ErrNoHold = errors.New("the cluster knows no retention.hold")
@@ -52,7 +93,7 @@ func setHolds(ctx context.Context, c Cluster, job string, values map[string]*str
 		r := kmsg.NewIncrementalAlterConfigsRequestResource()
 		r.ResourceType, r.ResourceName = kmsg.ConfigResourceTypeTopic, topic
 		conf := kmsg.NewIncrementalAlterConfigsRequestResourceConfig()
-		conf.Name, conf.Op, conf.Value = "retention.hold."+job, kmsg.IncrementalAlterConfigOpSet, values[topic]
+		conf.Name, conf.Op, conf.Value = holdPrefix+job, kmsg.IncrementalAlterConfigOpSet, values[topic]
 		if conf.Value == nil {
 			conf.Op = kmsg.IncrementalAlterConfigOpDelete
 		}

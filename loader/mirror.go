@@ -10,6 +10,9 @@ import (
 	"sawlog/offsets"
 )
 
+// MirrorPrefix starts the names of the groups in which jobs mirror how far they are.
+const MirrorPrefix = "sawlog."
+
 // mirrorPatience outlasts a coordinator that vanished without a word: Kafka gives
 // it a session of 9 s by default, elects another, and that one reads its part of
 // the offsets topic before it answers.
@@ -22,8 +25,8 @@ func (r *run) mirror(ctx context.Context) {
 	bounded, cancel := context.WithTimeout(ctx, mirrorPatience)
 	defer cancel()
 	topics, at := r.nexts(false)
-	if err := consumer.Commit(bounded, r.d.Cluster, "sawlog."+r.plan.Job, topics, at); err != nil {
-		r.d.Logger.Warn("group offsets not mirrored", "group", "sawlog."+r.plan.Job, "err", err)
+	if err := consumer.Commit(bounded, r.d.Cluster, MirrorPrefix+r.plan.Job, topics, at); err != nil {
+		r.d.Logger.Warn("group offsets not mirrored", "group", MirrorPrefix+r.plan.Job, "err", err)
 	}
 }
 

@@ -5,14 +5,13 @@ import (
 	"errors"
 	"maps"
 	"slices"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/twmb/franz-go/pkg/kerr"
 
 	"sawlog/cmd/sawlog/output"
+	"sawlog/consumer"
 	"sawlog/consumer/admin"
 	"sawlog/offsets"
 )
@@ -100,9 +99,6 @@ func (a *app) trim(ctx context.Context, k *kafka, q offsets.Query, dryRun bool) 
 	})
 }
 
-// holdPrefix starts the topic configs by which load jobs keep records.
-const holdPrefix = "retention.hold."
-
 // warnOfHolds says which load jobs have not read all that is to be deleted.
 func (a *app) warnOfHolds(ctx context.Context, k *kafka, topic string, done []trimmed) error {
 	configs, err := k.topicConfigs(ctx, topic, false)
@@ -110,17 +106,10 @@ func (a *app) warnOfHolds(ctx context.Context, k *kafka, topic string, done []tr
 		return err
 	}
 	for _, c := range configs {
-		job, ok := strings.CutPrefix(c.Name, holdPrefix)
-		if !ok {
-			continue
-		}
-		for part := range strings.SplitSeq(c.Value, ",") {
-			partition, offset, _ := strings.Cut(part, ":")
-			p, errP := strconv.ParseInt(partition, 10, 32)
-			needed, errO := strconv.ParseInt(offset, 10, 64)
-			i := slices.IndexFunc(done, func(d trimmed) bool { return int64(d.Partition) == p })
-			if errP == nil && errO == nil && i >= 0 && done[i].To > needed {
-				a.print.Note("job %s has not loaded %s/%d beyond offset %d: what is deleted above is lost to it", job, topic, p, needed)
+		for _, h := range consumer.HeldBy(c.Name, c.Value) {
+			i := slices.IndexFunc(done, func(d trimmed) bool { return d.Partition == h.Partition })
+			if i >= 0 && done[i].To > int64(h.From) {
+				a.print.Note("job %s has not loaded %s/%d beyond offset %d: what is deleted above is lost to it", h.Job, topic, h.Partition, h.From)
 			}
 		}
 	}

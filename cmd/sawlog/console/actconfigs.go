@@ -106,7 +106,7 @@ func (c *confirm) previewConfigs(t *admin.Topic, changes []configChange) {
 		if slices.Contains(deletes, change.Name) {
 			c.Danger = true
 		}
-		if job, held := strings.CutPrefix(change.Name, holdPrefix); held && !slices.Contains(deletes, change.Name) {
+		if job := consumer.HoldingJob(change.Name); job != "" {
 			c.Danger = true
 			c.Notes = append(c.Notes, "Job "+job+" set "+change.Name+" so that retention spares what it has yet to load; what retention takes before is lost to it.")
 		}

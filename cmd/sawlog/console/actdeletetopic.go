@@ -10,6 +10,7 @@ import (
 
 	"sawlog/consumer"
 	"sawlog/consumer/admin"
+	"sawlog/loader"
 	"sawlog/offsets"
 )
 
@@ -96,11 +97,8 @@ func (k *console) askDeleteTopic(ctx context.Context, r *http.Request, _ zone) (
 	return c, nil
 }
 
-// mirrorPrefix starts the names of the groups that load jobs mirror their offsets in.
-const mirrorPrefix = "sawlog."
-
 // losers lists who loses records with a topic.
-func (c *confirm) losers(t *admin.Topic, loads []loadOf, readers []reader, holds []hold) {
+func (c *confirm) losers(t *admin.Topic, loads []loadOf, readers []reader, holds []consumer.Held) {
 	found := admin.ByPlace(admin.PartitionsOf([]admin.Topic{*t}))
 	behind := map[string]int64{} // records that a job has yet to load
 	groups := table{Title: "Groups that read it", Heads: []string{"Group", "State", "Members on it", "Partitions with an offset", "Records it has yet to read, at most"}, Numbers: 3}
@@ -114,7 +112,7 @@ func (c *confirm) losers(t *admin.Topic, loads []loadOf, readers []reader, holds
 				lag += max(0, p.End-offset)
 			}
 		}
-		if job, ok := strings.CutPrefix(g.name, mirrorPrefix); ok && slices.ContainsFunc(loads, func(l loadOf) bool { return l.Job == job }) {
+		if job, ok := strings.CutPrefix(g.name, loader.MirrorPrefix); ok && slices.ContainsFunc(loads, func(l loadOf) bool { return l.Job == job }) {
 			behind[job] = lag
 			continue
 		}
@@ -122,8 +120,8 @@ func (c *confirm) losers(t *admin.Topic, loads []loadOf, readers []reader, holds
 	}
 	held := map[string]int64{} // what jobs hold is said sooner than it is mirrored
 	for _, h := range holds {
-		if p := found[offsets.TopicPartition{Topic: t.Name, Partition: h.partition}]; p != nil && p.Records() >= 0 {
-			held[h.job] += max(0, p.End-max(h.from, p.Start))
+		if p := found[offsets.TopicPartition{Topic: t.Name, Partition: h.Partition}]; p != nil && p.Records() >= 0 {
+			held[h.Job] += max(0, p.End-max(int64(h.From), p.Start))
 		}
 	}
 	maps.Copy(behind, held)

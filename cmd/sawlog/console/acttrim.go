@@ -3,6 +3,7 @@ package console
 import (
 	"context"
 	"fmt"
+	"maps"
 	"net/http"
 	"slices"
 	"strconv"
@@ -132,8 +133,9 @@ func (c *confirm) previewTrim(ctx context.Context, cluster consumer.Cluster, t *
 	}
 	found := admin.ByPlace(ps)
 	for _, h := range holdsOf(set) {
-		if p := found[offsets.TopicPartition{Topic: t.Name, Partition: h.partition}]; p != nil && p.Found > h.from {
-			c.Notes = append(c.Notes, fmt.Sprintf("Job %s has not loaded %s/%d beyond offset %s: %s are lost to it.", h.job, t.Name, h.partition, count(h.from), plural(int(p.Found-max(h.from, p.Start)), "record")))
+		from := int64(h.From)
+		if p := found[offsets.TopicPartition{Topic: t.Name, Partition: h.Partition}]; p != nil && p.Found > from {
+			c.Notes = append(c.Notes, fmt.Sprintf("Job %s has not loaded %s/%d beyond offset %s: %s are lost to it.", h.Job, t.Name, h.Partition, count(from), plural(int(p.Found-max(from, p.Start)), "record")))
 		}
 	}
 	readers, err := readersOf(ctx, cluster, t.Name)
@@ -183,34 +185,10 @@ func compacted(topic string) error {
 	}
 }
 
-// hold is where a job has yet to load a partition.
-type hold struct {
-	job       string
-	partition int32
-	from      int64
-}
-
 // holdsOf reads what load jobs keep of a topic in its configs, by job and partition.
-func holdsOf(set map[string]string) (list []hold) {
-	for name, value := range set {
-		job, ok := strings.CutPrefix(name, holdPrefix)
-		if !ok || slices.Contains(deletes, name) {
-			continue
-		}
-		for part := range strings.SplitSeq(value, ",") {
-			partition, offset, _ := strings.Cut(part, ":")
-			p, errP := strconv.ParseInt(partition, 10, 32)
-			from, errO := strconv.ParseInt(offset, 10, 64)
-			if errP == nil && errO == nil {
-				list = append(list, hold{job, int32(p), from})
-			}
-		}
+func holdsOf(set map[string]string) (list []consumer.Held) {
+	for _, name := range slices.Sorted(maps.Keys(set)) {
+		list = append(list, consumer.HeldBy(name, set[name])...)
 	}
-	slices.SortFunc(list, func(a, b hold) int {
-		if c := strings.Compare(a.job, b.job); c != 0 {
-			return c
-		}
-		return int(a.partition) - int(b.partition)
-	})
 	return list
 }

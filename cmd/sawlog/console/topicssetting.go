@@ -9,6 +9,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"sawlog/consumer"
 	"sawlog/formats"
 	"sawlog/jobs"
 )
@@ -27,9 +28,6 @@ type topicSetting struct {
 // settingPrefix is what the names of configs begin with in forms.
 const settingPrefix = "config."
 
-// holdPrefix starts the configs by which load jobs keep records.
-const holdPrefix = "retention.hold."
-
 // settings are the configs a topic may have, those it sets with their values. A
 // form that was sent says the values instead.
 func (k *console) topicSettings(set map[string]string, sent url.Values) []topicSetting {
@@ -46,7 +44,7 @@ func (k *console) topicSettings(set map[string]string, sent url.Values) []topicS
 	for _, name := range slices.Sorted(maps.Keys(set)) {
 		if !slices.ContainsFunc(out, func(s topicSetting) bool { return s.Name == name }) {
 			s := topicSetting{Name: name, Origin: "not known here"}
-			if job, held := strings.CutPrefix(name, holdPrefix); held {
+			if job := consumer.HoldingJob(name); job != "" {
 				s.Origin, s.Doc = "nothing is kept", "Offsets that job "+job+" has yet to load; retention spares the records behind them. The job sets it."
 			}
 			out = append(out, s)
