@@ -69,7 +69,7 @@ func (n *node) onceChanged(partition string, ask func() bool) func() bool {
 		var now strings.Builder
 		for _, file := range segments {
 			if info, err := os.Stat(file); err == nil { // else it has just gone
-				now.WriteString(fmt.Sprintln(file, info.Size()))
+				fmt.Fprintln(&now, file, info.Size())
 			}
 		}
 		if now.String() == seen {
