@@ -55,7 +55,7 @@ type ranged struct {
 func TestReadsThroughHarm(t *testing.T) {
 	seeds := 10
 	if testing.Short() {
-		seeds = 3
+		seeds = 2
 	}
 	for seed := range seeds {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {

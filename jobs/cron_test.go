@@ -17,7 +17,7 @@ func TestCronMinuteByMinute(t *testing.T) {
 	zones := []string{"Europe/Berlin", "America/New_York", "Australia/Lord_Howe", "America/Santiago", "Africa/Casablanca", "Pacific/Apia", "Asia/Kathmandu"}
 	enough, changes := 10, 0
 	if testing.Short() {
-		zones, enough = []string{"Australia/Lord_Howe", "Pacific/Apia"}, 3
+		zones, enough = []string{"Australia/Lord_Howe"}, 2
 	}
 	for _, zone := range zones {
 		year := 2026

@@ -80,7 +80,7 @@ func TestCrashHDFS(t *testing.T) {
 	})
 	all := os.Getenv("SAWLOG_CRASH_RUNS") != "" // as in make hdfs; each restart takes seconds
 	for row, k := range firstOfEachRow(points) {
-		if !all && k%3 != 0 && !strings.HasSuffix(row, "commit") {
+		if !all && k%6 != 0 && !strings.HasSuffix(row, "commit") {
 			continue
 		}
 		t.Run(row, func(t *testing.T) {
