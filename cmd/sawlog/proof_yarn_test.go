@@ -87,7 +87,7 @@ time: {field: created_at, format: rfc3339}
 output: {root: '%s', merge_partitions: never}
 run:
   memory: 128MiB
-  rate: 192KiB
+  rate: 1MiB
   engine: hadoop
   hadoop:
     resource_manager: '%s'

@@ -44,8 +44,9 @@ const (
 	// The JVM beside it only feeds it a line: its heap, and all else of it.
 	jvmHeap  = "-Xmx256m"
 	jvmWhole = 512 << 20
-	// jvmFlags and jvmEnv keep the JVM's address space small.
-	jvmFlags = jvmHeap + " -XX:+UseSerialGC -XX:CompressedClassSpaceSize=64m -XX:ReservedCodeCacheSize=64m"
+	// jvmFlags and jvmEnv keep the JVM's address space small, and its start short:
+	// the better compiler takes as much of a processor again, for code that runs once.
+	jvmFlags = jvmHeap + " -XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:CompressedClassSpaceSize=64m -XX:ReservedCodeCacheSize=64m"
 	jvmEnv   = "MALLOC_ARENA_MAX=2"
 	// addresses is what JVM and task take of them beside the task's memory: Go
 	// alone reserves 1.2 GiB.

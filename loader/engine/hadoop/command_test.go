@@ -26,7 +26,7 @@ func TestArguments(t *testing.T) {
 	want := []string{
 		"-D", "mapreduce.job.name=sawlog views hourly 0123456789abcdef",
 		"-D", "mapreduce.map.memory.mb=1292",
-		"-D", "mapreduce.map.java.opts=-Xmx256m -XX:+UseSerialGC -XX:CompressedClassSpaceSize=64m -XX:ReservedCodeCacheSize=64m",
+		"-D", "mapreduce.map.java.opts=-Xmx256m -XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:CompressedClassSpaceSize=64m -XX:ReservedCodeCacheSize=64m",
 		"-D", "mapreduce.map.env=MALLOC_ARENA_MAX=2",
 		"-D", "mapreduce.map.speculative=true",
 		"-D", "mapreduce.fileoutputcommitter.marksuccessfuljobs=false",
