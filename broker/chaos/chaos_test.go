@@ -202,6 +202,9 @@ func chaos(t *testing.T, seed uint64) result {
 	}
 	for _, what := range r.Lacks {
 		t.Log("this machine lacks something: " + what)
+		if os.Getenv("SAWLOG_TEST_REQUIRE") == "all" {
+			t.Fail()
+		}
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	var watchers sync.WaitGroup

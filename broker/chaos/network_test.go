@@ -13,6 +13,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"sawlog/broker/compat/peer"
 )
 
 // network is a namespace for each node, all behind one router namespace that
@@ -158,7 +160,7 @@ func ip(args string) error {
 func TestNetworkCuts(t *testing.T) {
 	w, err := openNetwork(t, 2)
 	if err != nil {
-		t.Skipf("this machine has no network namespaces: %v", err)
+		peer.Lacks(t, fmt.Sprintf("network namespaces: %v", err))
 	}
 	listen := func(i int) net.Listener {
 		var l net.Listener

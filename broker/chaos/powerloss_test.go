@@ -12,6 +12,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"sawlog/broker/compat/peer"
 )
 
 var cutsFlag = flag.Int("cuts", 3, "how many power cuts TestPowerLoss makes of each kind")
@@ -52,7 +54,7 @@ func powerLoss(t *testing.T, o outlet) {
 		t.Fatal(err)
 	}
 	if !c.volumes {
-		t.Skip(c.notes)
+		peer.Lacks(t, strings.Join(c.notes, ", "))
 	}
 	configs := map[string]string{"min.insync.replicas": fmt.Sprint(min(o.least, size))}
 	maps.Copy(configs, o.configs)

@@ -13,6 +13,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"sawlog/broker/compat/peer"
 )
 
 // volume is a disk of a node's own: an ext4 over a loop file. It can be filled
@@ -180,7 +182,7 @@ func TestVolume(t *testing.T) {
 	room := t.TempDir()
 	v, err := openVolume(t, filepath.Join(room, "disk"), filepath.Join(room, "mnt"))
 	if err != nil {
-		t.Skipf("this machine has no loop devices: %v", err)
+		peer.Lacks(t, fmt.Sprintf("loop devices: %v", err))
 	}
 	payload := make([]byte, 1<<20)
 	for i := range payload {
