@@ -25,13 +25,17 @@ ROUNDS ?= 30
 LOAD ?= 30m
 CUTS ?= 20
 SEEDS ?= 50
-SOAK ?= 100
+SOAK ?= 400
+SOAK_HDFS ?= 100
+FIRST_SEED ?= 0
+MODEL ?= 2000
+LIVES ?= 2000
 READER_SEEDS ?= 8
 
 # No cgo anywhere but for the race detector; builds and tests share one cache.
 export CGO_ENABLED = 0
 
-.PHONY: build run test race check fmt vet lint crash fuzz compat hdfs yarn soak chaos failover mutants readers bench bench-peers bench-loader bench-isolation picture deb clean console examples FORCE
+.PHONY: build run test race check fmt vet lint crash fuzz compat hdfs yarn soak long chaos failover mutants readers bench bench-peers bench-loader bench-isolation picture deb clean console examples FORCE
 
 # What each test that failed said, or the last hundred lines of it: it says so
 # before its end, and others between.
@@ -61,7 +65,7 @@ run: bin/sawlog
 	@exec bin/sawlog demo
 
 # Tests run the program that was built before them.
-test compat hdfs yarn examples soak chaos failover: export SAWLOG_BINARY ?= $(CURDIR)/bin/sawlog
+test compat hdfs yarn examples soak long chaos failover: export SAWLOG_BINARY ?= $(CURDIR)/bin/sawlog
 
 # All tests but for make yarn, and what is RACED under the race detector. What this
 # machine lacks is skipped, and named before the results; under
@@ -94,7 +98,7 @@ lint: bin/staticcheck bin/errcheck bin/deadcode
 	go test -count=1 -run TestMutantsFit ./broker/model/mutants
 
 # Every claim of durability: crash-clones at each step, kill -9, torn tails.
-# SAWLOG_CRASH_RUNS=800 kills and damages more often. What a crash leaves on HDFS
+# SAWLOG_CRASH_RUNS=800 kills and damages more often (make long). What a crash leaves on HDFS
 # is in make hdfs.
 crash:
 	go test -count=1 -timeout 20m -run 'Crash|Kill|Torn|Recover' -skip HDFS $(call OURS,./broker/... ./offsets/... ./loader/... ./jobs/...)
@@ -141,9 +145,22 @@ examples: bin/sawlog
 	go test -count=1 -timeout 30m -v -run TestEveryExampleWorks ./cmd/sawlog
 
 # What takes long to show: processes killed anywhere, again and again. SOAK says
-# how many runs of each kind.
+# how many runs of each kind, SOAK_HDFS how many with HDFS in it.
 soak: bin/sawlog
-	SAWLOG_SOAK_RUNS=$(SOAK) go test -count=1 -timeout 24h -v -p 1 -run Soak ./loader/... ./cmd/sawlog
+	SAWLOG_SOAK_RUNS=$(SOAK) go test -count=1 -timeout 24h -v -p 1 -run Soak -skip HDFS ./loader/... ./cmd/sawlog
+	SAWLOG_SOAK_RUNS=$(SOAK_HDFS) go test -count=1 -timeout 24h -v -p 1 -run 'Soak.*HDFS' ./loader ./cmd/sawlog
+
+# Long forms of tests that make test has short: MODEL seeds of the ledger's model
+# from FIRST_SEED on, LIVES of a schedule, each week with a change of the clocks, pages
+# over 300 runs a data set and 90 days, 10,000,000 records in one task, 20 GiB in
+# 20,000 segments, deaths by the hundred.
+long: bin/sawlog
+	SAWLOG_TEST_FIRST_SEED=$(FIRST_SEED) SAWLOG_TEST_SEEDS=$(MODEL) go test -count=1 -timeout 24h -run 'TestModel$$' ./loader
+	SAWLOG_SOAK_RUNS=$(SOAK) SAWLOG_LIVES=$(LIVES) go test -count=1 -timeout 4h -v -run 'TestAnnouncedIsDone|TestTicksAnyhow' ./jobs
+	SAWLOG_TEST_RUNS=300 SAWLOG_LONG_HISTORY=1 go test -count=1 -timeout 2h -v -run 'TestPagesAreFast|TestOutputsAreCheap' ./cmd/sawlog/console
+	SAWLOG_MEMORY_RECORDS=10000000 go test -count=1 -timeout 2h -v -run TestTaskMemoryIsFlat ./loader/engine/local
+	SAWLOG_SCALE=1 go test -count=1 -timeout 2h -v -run TestScale ./broker/log
+	$(MAKE) crash SAWLOG_CRASH_RUNS=800
 
 # Clusters of real processes under kill, stop, cut-off networks and sick disks
 # while clients work; results add up in broker/chaos/results.jsonl, or in OUT.
