@@ -193,7 +193,7 @@ bench-peers: bin/sawlog
 # Loads of a million lines beside DuckDB's, in turn; takes about ten minutes. -against
 # spark puts Spark beside them.
 bench-loader: bin/sawlog
-	go test -count=1 -timeout 1h -v -run 'TestLoader$$' ./broker/compat/bench -rounds 6 -sawlog $(CURDIR)/bin/sawlog -out $(CURDIR)/bin/bench-loader.json
+	go test -count=1 -timeout 1h -v -run 'TestLoader$$' ./broker/compat/bench -rounds 6 -against duckdb,duckdb-zst -sawlog $(CURDIR)/bin/sawlog -out $(CURDIR)/bin/bench-loader.json
 
 # What loads of old log add to the time until a record is at who follows the end
 # of a log, with their limit and without; needs root, for a memory cgroup, and
