@@ -37,6 +37,10 @@ func (s *Scheduler) Apply(ctx context.Context, text []byte, path, by string, dry
 	if err := s.checkOthers(spec); err != nil {
 		return nil, err
 	}
+	unseen, err := s.keepsBuckets(ctx, spec)
+	if err != nil {
+		return nil, err
+	}
 	now := s.now()
 	rec := Job{Name: spec.Name, Text: string(text), Path: path, By: by, At: now, Generation: 1, Since: now}
 	out := &Applied{Job: spec.Name, Change: "created", DryRun: dry}
@@ -67,6 +71,9 @@ func (s *Scheduler) Apply(ctx context.Context, text []byte, path, by string, dry
 		out.NextDue = spec.Schedule.Due(out.Next)
 	}
 	out.Say = out.describe(spec)
+	if len(unseen) > 0 {
+		out.Say += "; partition_by changed, and " + orAnd(unseen) + " could not be looked at: what holds hours by another rule refuses its runs"
+	}
 	if dry || out.Change == "unchanged" {
 		return out, nil
 	}
@@ -112,33 +119,6 @@ func (a *Applied) describe(spec *Spec) string {
 	}
 	parts = append(parts, "next tick "+a.Next.Format(time.RFC3339)+", due "+a.NextDue.Format(time.RFC3339))
 	return strings.Join(parts, "; ")
-}
-
-// checkOthers refuses a job that would write where another one writes, or make
-// a data set of another's name.
-func (s *Scheduler) checkOthers(spec *Spec) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, name := range sortedKeys(s.f.jobs) {
-		other := s.f.jobs[name].spec
-		if name == spec.Name || other == nil {
-			continue
-		}
-		if other.Output.Root == spec.Output.Root {
-			return &Refusal{
-				Kind: ErrConflict, Msg: fmt.Sprintf("%s is the root of job %s: a data set is written by one job", spec.Output.Root, name),
-				Hint: "choose another output.root",
-			}
-		}
-		for _, a := range spec.Sets(nil) {
-			for _, b := range other.Sets(nil) {
-				if a.Dataset == b.Dataset {
-					return refuse(ErrConflict, "data set %s is made by job %s already; choose another name", a.Dataset, name)
-				}
-			}
-		}
-	}
-	return nil
 }
 
 // Delete forgets a job and its history. Runs must have ended; files and

@@ -118,6 +118,7 @@ type fakeLedger struct {
 	runs     map[string]int       // commits by run id
 	number   int64
 	began    time.Time
+	bucket   *loader.Bucket
 }
 
 type fakePlan struct {
@@ -139,6 +140,7 @@ type fakeRunner struct {
 	fail   func(run string, attempt int) error
 	topics []string
 	silent error // of Topics
+	unread error // of View
 	tries  map[string]int
 	mu     sync.Mutex
 	ran    []string
@@ -167,6 +169,13 @@ func (f *fakeRunner) answers(topics []string, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.topics, f.silent = topics, err
+}
+
+// blind sets why ledgers can't be read; nil = they can.
+func (f *fakeRunner) blind(err error) {
+	f.l.mu.Lock()
+	defer f.l.mu.Unlock()
+	f.unread = err
 }
 
 func (f *fakeRunner) Plan(ctx context.Context, _ *Spec, set Set, ask Ask) (*Planned, error) {
@@ -343,7 +352,10 @@ func (f *fakeRunner) Windows(_ context.Context, _ *Spec, set Set, asks []Ask) ([
 func (f *fakeRunner) View(_ context.Context, _ *Spec, set Set) (*View, error) {
 	f.l.mu.Lock()
 	defer f.l.mu.Unlock()
-	v := &View{Head: f.l.number, Hours: map[int64]HourFacts{}}
+	if f.unread != nil {
+		return nil, f.unread
+	}
+	v := &View{Head: f.l.number, Hours: map[int64]HourFacts{}, Bucket: f.l.bucket}
 	upTo := f.l.covered[set.Dataset]
 	for h := f.l.began.Truncate(time.Hour); h.Before(upTo); h = h.Add(time.Hour) {
 		v.Hours[h.Unix()] = HourFacts{Rows: 3600, Files: 1, Sealed: !h.Add(time.Hour).After(upTo), SealedIn: f.l.number}

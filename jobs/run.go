@@ -246,6 +246,9 @@ type Runner interface {
 type View struct {
 	Head  int64
 	Hours map[int64]HourFacts // by UTC start, seconds since the epoch
+	// Bucket is the rule by which rows have gone into hours and folders; nil = none
+	// have yet.
+	Bucket *loader.Bucket
 }
 
 // HourFacts are the facts of one hour.

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -573,4 +575,114 @@ func dieOnce(t *testing.T, policy string, keep bool, die int) (lived bool) {
 		}
 	}
 	return lived
+}
+
+// TestApplyRefusesRootsThatMeet: whatever way it is written, a root that is another
+// job's, or lies in one or around one, is refused; its neighbours are not.
+func TestApplyRefusesRootsThatMeet(t *testing.T) {
+	disk := t.TempDir()
+	if err := os.Mkdir(filepath.Join(disk, "real"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(filepath.Join(disk, "real"), filepath.Join(disk, "link")); err != nil {
+		t.Fatal(err)
+	}
+	job := func(name, topics, root string) string {
+		return "name: " + name + "\nsource: {" + topics + "}\noutput: {root: '" + root + "'}\n"
+	}
+	const one, two, views = "topics: [a]", "topics: [a, b]", "pattern: '^v'"
+	for _, c := range []struct {
+		topics, root   string
+		topics2, root2 string
+		word           string // "" = both may be
+	}{
+		{one, "file:///w/a", one, "file:///w/a", "is"},
+		{one, "file:///w/a", one, "file:///w/a/", "is"},
+		{one, "file:///w/a", one, "file://localhost/w//x/../a", "is"},
+		{one, "file:///w/a", one, "file:///w/b", ""},
+		{one, "file:///w/a", one, "file:///w/ab", ""},
+		{one, "file:///w/a", one, "file:///w/a/sub/sub", "lies in"},
+		{one, "file:///w/a/sub/sub", one, "file:///w/a", "holds"},
+		{one, "file://" + disk + "/real/a", one, "file://" + disk + "/link/a", "is"},
+		{one, "file://" + disk + "/link", one, "file://" + disk + "/real/new/a", "lies in"},
+		{one, "hdfs://NN1/w/a", one, "hdfs://nn1:8020/w/a", "is"},
+		{one, "hdfs://nn1/w/a", one, "hdfs://nn1:9000/w/a", ""},
+		{one, "hdfs://nn1/w/a", one, "hdfs://nn2/w/a", ""},
+		{one, "hdfs://nn1/w/a", one, "file:///w/a", ""},
+		{one, "hdfs://nn1/w", one, "hdfs://nn1/w/a", "lies in"},
+		{two, "file:///w/{topic}", one, "file:///w/a", "is"},
+		{two, "file:///w/{topic}", one, "file:///w/{topic}", "is"},
+		{two, "file:///w/{topic}", one, "file:///w/c", ""},
+		{two, "file:///w/{topic}", one, "file:///w/b/c", "lies in"},
+		{two, "file:///w/{topic}", one, "file:///w", "holds"},
+		{two, "file:///w/{topic}-x", two, "file:///w/{topic}-y", ""},
+		{views, "file:///w/{topic}", one, "file:///w/v2", "is"},
+		{views, "file:///w/{topic}", one, "file:///w/a", ""},
+		{views, "file:///w/{topic}", one, "file:///w", "holds"},
+		{views, "file:///w/{topic}", views, "file:///w/{topic}", "is"},
+		{views, "file:///w/{topic}/a", views, "file:///w/{topic}/b", ""},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t, time.Second)
+			defer w.close()
+			w.runner.answers([]string{"v1", "v2"}, nil)
+			w.apply(job("first", c.topics, c.root))
+			if _, err := w.s.Sets(t.Context(), "first"); err != nil {
+				t.Fatal(err)
+			}
+			_, err := w.s.Apply(t.Context(), []byte(job("second", c.topics2, c.root2)), "j.yaml", "", true)
+			refusal, refused := errors.AsType[*Refusal](err)
+			switch {
+			case c.word == "" && err != nil:
+				t.Errorf("%s beside %s: %v", c.root2, c.root, err)
+			case c.word != "" && (!refused || refusal.Kind != ErrConflict || refusal.Hint == "" || !strings.Contains(refusal.Msg, " "+c.word+" "+c.root+", the root of job first")):
+				t.Errorf("%s beside %s: %v, want %q", c.root2, c.root, err, c.word)
+			}
+			if _, err := w.s.Apply(t.Context(), []byte(job("first", c.topics, c.root)), "j.yaml", "", true); err != nil {
+				t.Errorf("%s meets itself: %v", c.root, err)
+			}
+		})
+	}
+}
+
+// TestApplyKeepsBuckets: a rule that the data set's folders don't go by is refused
+// when the job is applied, as its runs would be; the one they do go by is not.
+func TestApplyKeepsBuckets(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, time.Second)
+		defer w.close()
+		const india = minimal + "partition_by: {zone: Asia/Kolkata}\n"
+		apply := func(text string) (*Applied, error) {
+			return w.s.Apply(t.Context(), []byte(text), "j.yaml", "", false)
+		}
+		w.apply(minimal)
+		w.apply(india) // nothing is loaded
+		w.apply(minimal)
+		w.runner.l.mu.Lock()
+		w.runner.l.bucket = &loader.Bucket{Unit: "hour", Zone: "UTC", Path: "dt=%Y-%m-%d/hr=%H"}
+		w.runner.l.mu.Unlock()
+		to(time.Minute) // what was read is old
+		for _, rule := range []string{"zone: Asia/Kolkata", "unit: day", "path: '%Y/%m/%d/%H'", "fields: [a]"} {
+			_, err := apply(minimal + "partition_by: {" + rule + "}\n")
+			if refusal, ok := errors.AsType[*Refusal](err); !ok || refusal.Kind != ErrConflict || !strings.Contains(refusal.Msg, "begun with") || !strings.Contains(refusal.Hint, "output.root") {
+				t.Errorf("%s: %v", rule, err)
+			}
+		}
+		w.apply(minimal + "partition_by: {lateness: 3h}\n")
+		w.apply(strings.Replace(india, "file:///", "file:///elsewhere/", 1))
+		w.apply(strings.Replace(minimal, "file:///", "file:///elsewhere/", 1))
+		// One that was let in while nobody could ask can be taken back.
+		w.runner.blind(errors.New("the store is away"))
+		w.apply(minimal)
+		to(2 * time.Minute)
+		w.s.mu.Lock()
+		clear(w.s.views)
+		w.s.mu.Unlock()
+		if a := w.apply(india); !strings.Contains(a.Say, "could not be looked at") {
+			t.Errorf("unseen: %s", a.Say)
+		}
+		w.runner.blind(nil)
+		to(3 * time.Minute)
+		w.apply(minimal)
+	})
 }

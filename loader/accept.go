@@ -1,9 +1,6 @@
 package loader
 
-import (
-	"context"
-	"slices"
-)
+import "context"
 
 // Accepts tells whether the data set has the work of a plan already, and wants it
 // to be able to take that work: exit 4 else. A plan is of the state its data set
@@ -21,8 +18,8 @@ func (l *Ledger) Accepts(ctx context.Context, p *Plan) (done bool, err error) {
 	if p.Base > l.fold.Head {
 		return false, elsewhere(fail(ExitConflict, "plan %s goes on from record %d of its data set, and %s holds %d records", planID, p.Base, l.sink.Root(), l.fold.Head+1))
 	}
-	if p.Kind != Load && p.Kind != Backfill {
-		return false, nil
+	if err := l.keepsBuckets(ctx, &p.Bucket); err != nil || p.Kind != Load && p.Kind != Backfill {
+		return false, err
 	}
 	for i := range p.Inputs {
 		in := &p.Inputs[i]
@@ -33,16 +30,51 @@ func (l *Ledger) Accepts(ctx context.Context, p *Plan) (done bool, err error) {
 			return false, elsewhere(&Error{Code: ExitConflict, Msg: "plan " + planID + " does not fit " + l.sink.Root(), Err: err})
 		}
 	}
-	return false, l.keepsFields(ctx, p.Bucket.Fields)
+	return false, nil
 }
 
-// keepsFields wants no other fields than those the data set's folders were named
-// by so far.
-func (l *Ledger) keepsFields(ctx context.Context, fields []BucketField) error {
-	last, err := l.lastPlan(ctx)
-	if err != nil || last == nil || slices.Equal(last.Bucket.Fields, fields) {
+// keepsBuckets wants rows to go to the buckets and folders that those before them
+// went to: a folder of two hours would have the manifest of one, and marks that
+// are not true of the other.
+func (l *Ledger) keepsBuckets(ctx context.Context, with *Bucket) error {
+	had, err := l.Bucket(ctx)
+	if err != nil {
 		return err
 	}
-	e := fail(ExitConflict, "partition_by.fields are %s, the data set was begun with %s", fieldNames(fields), fieldNames(last.Bucket.Fields))
-	return e.hint("load into another root")
+	return had.keptBy(with)
+}
+
+// Bucket is the rule that the rows of a data set go by; nil while it holds no hour,
+// and may have any.
+func (l *Ledger) Bucket(ctx context.Context) (*Bucket, error) {
+	if len(l.fold.Hours) == 0 {
+		return nil, nil
+	}
+	last, err := l.lastPlan(ctx)
+	if err != nil || last == nil {
+		return nil, err
+	}
+	return &last.Bucket, nil
+}
+
+// KeepsBuckets wants a job to put rows where those of a data set are that goes by a
+// rule: exit 4 else.
+func (s *Spec) KeepsBuckets(had *Bucket) error {
+	bucket, err := newBucket(s.resolved())
+	if err != nil {
+		return coded(err, ExitUsage)
+	}
+	return had.keptBy(&bucket)
+}
+
+// keptBy wants another rule to decide as this one does where rows go.
+func (b *Bucket) keptBy(with *Bucket) error {
+	if b == nil {
+		return nil
+	}
+	if changed := b.changed(with); changed != "" {
+		e := fail(ExitConflict, "partition_by.%s", changed)
+		return e.hint("each hour keeps its one folder: leave the rule as it was, or give the job another output.root, where a data set begins anew from source.start")
+	}
+	return nil
 }

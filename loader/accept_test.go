@@ -3,9 +3,11 @@ package loader
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"sawlog/broker/record"
 	"sawlog/loader/sink/local"
+	"sawlog/offsets"
 )
 
 // A plan under another root than it was made for: that root takes it if it goes on
@@ -89,4 +91,134 @@ func clip(p *Plan, end int64) (in []PlanInput, splits []Split) {
 	s.Ranges = append([]SplitRange{}, s.Ranges...)
 	s.Ranges[0].End = toOffset(end)
 	return in, []Split{s}
+}
+
+// Whatever the job file says, an hour has one folder and a folder is of one hour:
+// a rule that would put rows elsewhere is refused at every door, before any work.
+func TestDataSetKeepsItsBuckets(t *testing.T) {
+	changes := map[string]struct {
+		change func(*Spec)
+		words  []string
+	}{
+		"zone":                 {func(s *Spec) { s.Zone = "America/New_York" }, []string{"partition_by.zone is America/New_York", "begun with UTC"}},
+		"zone of half an hour": {func(s *Spec) { s.Zone = "Asia/Kolkata" }, []string{"partition_by.zone is Asia/Kolkata", "begun with UTC"}},
+		"unit":                 {func(s *Spec) { s.Unit = UnitDay }, []string{"partition_by.unit is day", "begun with hour"}},
+		"path":                 {func(s *Spec) { s.Path = "dt=%Y-%d-%m/hr=%H" }, []string{"partition_by.path is dt=%Y-%d-%m/hr=%H", "begun with dt=%Y-%m-%d/hr=%H"}},
+		"fields":               {func(s *Spec) { s.Fields = []string{"path"} }, []string{`partition_by.fields are ["path"]`, "begun with []"}},
+	}
+	earliest, latest := offsets.Bound{Kind: offsets.Earliest}, offsets.Bound{Kind: offsets.Latest}
+	asks := map[string]PlanAsk{
+		"plan": {}, "backfill": {Kind: Backfill}, "replay": {Replay: true},
+		"supersede of all":   {Kind: Supersede, Bounds: &offsets.Query{Start: earliest, End: latest}},
+		"supersede of a run": {Kind: Supersede, Again: &Again{Of: []string{"run-1"}}},
+	}
+	for what, c := range changes {
+		r := newRig(t, 1)
+		log := r.src.log("views", 0)
+		log.put(t, 1, record.None, lines(view(1, 10, "/a"))...)
+		first, _ := r.plan(PlanAsk{})
+		if out, err := r.run(first); err != nil || out.Status != StatusCommitted {
+			t.Fatalf("%+v %v", out, err)
+		}
+		log.put(t, 1, record.None, lines(view(6, 10, "/b"))...)
+		second, _ := r.plan(PlanAsk{})
+		sound, before := r.spec, tree(t, r.d.Sink, "")
+		c.change(&r.spec)
+		refused := func(door string, err error) {
+			t.Helper()
+			t.Run(what+"/"+door, func(t *testing.T) {
+				exits(t, err, ExitConflict, c.words...)
+				if hint := err.(*Error).Hint; !strings.Contains(hint, "another output.root") {
+					t.Errorf("no way out: %q", hint)
+				}
+			})
+		}
+		for door, ask := range asks {
+			_, _, err := r.d.Plan(t.Context(), &r.spec, ask)
+			refused(door, err)
+		}
+		_, err := r.d.PlanRewrite(t.Context(), RewriteAsk{Spec: &r.spec})
+		refused("rewrite", err)
+		bucket, err := newBucket(r.spec.resolved())
+		if err != nil {
+			t.Fatal(err)
+		}
+		second.Bucket = bucket // as a plan file of before
+		_, err = r.run(second)
+		refused("run of a plan", err)
+		l, err := r.d.Ledger(t.Context(), "", "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = l.Commit(t.Context(), second, PlanID(second), "run-9", nil, CommitOptions{})
+		refused("commit", err)
+		if after := tree(t, r.d.Sink, ""); len(after) != len(before) {
+			t.Errorf("%s: files %v, before %v", what, after, before)
+		}
+		r.spec = sound
+		if out := r.load(PlanAsk{}); out.Status != StatusCommitted || out.Rows != 1 {
+			t.Errorf("%s: with the rule of before %+v", what, out)
+		}
+		r.sound()
+	}
+}
+
+// What does not decide where rows go may change with every load.
+func TestDataSetTakesOtherRules(t *testing.T) {
+	r := newRig(t, 1)
+	r.spec.Zone, r.spec.Lateness = "Asia/Kolkata", time.Hour
+	log := r.src.log("views", 0)
+	load := func() {
+		t.Helper()
+		log.put(t, 1, record.None, lines(view(1+r.runs, 10, "/a"))...)
+		if out := r.load(PlanAsk{}); out.Status != StatusCommitted || out.Rows != 1 {
+			t.Errorf("%+v", out)
+		}
+		r.sound()
+	}
+	load()
+	for _, change := range []func(){
+		func() { r.spec.Lateness = 0 },
+		func() { r.spec.Zone = "Asia/Calcutta" }, // the same by its name of before
+		func() { r.spec.Format, r.spec.Codec = formatJSONL, "gzip" },
+		func() { r.spec.TargetBytes, r.spec.Merge = 1<<20, mergeNever },
+		func() { r.spec.MaxBad.Count, r.spec.Hold = 3, time.Hour },
+		func() { r.spec.Decode.Metadata = []string{"_offset"} },
+	} {
+		change()
+		load()
+	}
+	// A data set that holds no hour yet may begin with any rule.
+	r = newRig(t, 1)
+	log = r.src.log("views", 0)
+	log.put(t, 1, record.None, lines("no record")...)
+	if out := r.load(PlanAsk{}); out.Quarantined != 1 {
+		t.Fatalf("%+v", out)
+	}
+	r.spec.Unit = UnitDay
+	load()
+}
+
+// A zone whose rules a new release has may move an hour into another's folder.
+func TestFolderOfTwoHours(t *testing.T) {
+	f := NewFold()
+	f.Hours[3600] = &Hour{Dirs: []string{"dt=1970-01-01/hr=01", "dt=1970-01-01/hr=01/old"}}
+	file := func(hour int64, name string, values ...string) File {
+		return File{Path: name, Hour: &hour, Values: values}
+	}
+	for _, c := range []struct {
+		files []File
+		words []string
+	}{
+		{[]File{file(3600, "dt=1970-01-01/hr=01/a"), file(7200, "dt=1970-01-01/hr=02/a"), {Path: "q"}}, nil},
+		{[]File{file(7200, "dt=1970-01-01/hr=01/a")}, []string{"dt=1970-01-01/hr=01 is", "1970-01-01T01", "1970-01-01T02"}},
+		{[]File{file(7200, "dt=1970-01-01/hr=01/k=v/a", "v")}, []string{"dt=1970-01-01/hr=01 is"}},
+		{[]File{file(7200, "x/a"), file(10800, "x/b")}, []string{"x is"}},
+	} {
+		err := f.sharesNoFolder(&Record{Files: c.files})
+		if c.words == nil && err == nil {
+			continue
+		}
+		exits(t, err, ExitConflict, c.words...)
+	}
 }

@@ -3,6 +3,7 @@ package loader
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"time"
 
@@ -66,6 +67,24 @@ func newBucket(s *Spec) (Bucket, error) {
 		return b, err
 	}
 	return b, checkFields(b.Fields, b.Path)
+}
+
+// changed says what another rule has otherwise of that which decides the bucket and
+// the folder of a row; "" = nothing. Zones of the same data are the same by any name;
+// one whose data a new release has changed is the same zone.
+func (b *Bucket) changed(with *Bucket) string {
+	switch {
+	case b.Unit != with.Unit:
+		return fmt.Sprintf("unit is %s, the data set was begun with %s", with.Unit, b.Unit)
+	case b.Zone != with.Zone && (b.ZoneHash == "" || b.ZoneHash != with.ZoneHash):
+		return fmt.Sprintf("zone is %s, the data set was begun with %s", with.Zone, b.Zone)
+	case b.Path != with.Path:
+		return fmt.Sprintf("path is %s, the data set was begun with %s", with.Path, b.Path)
+	case !slices.Equal(b.Fields, with.Fields):
+		return fmt.Sprintf("fields are %s, the data set was begun with %s", fieldNames(with.Fields), fieldNames(b.Fields))
+	default:
+		return ""
+	}
 }
 
 // Key is the bucket an instant falls into.

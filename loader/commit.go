@@ -55,6 +55,9 @@ func (l *Ledger) Commit(ctx context.Context, p *Plan, planID, run string, result
 		if covered != nil || err != nil {
 			return nil, covered, err
 		}
+		if err := l.keepsBuckets(ctx, &p.Bucket); err != nil {
+			return nil, nil, err
+		}
 		if work == nil {
 			if work, err = l.seal(ctx, p, planID, results); err != nil {
 				return nil, nil, err
@@ -357,10 +360,38 @@ func (l *Ledger) draft(p *Plan, planID, run string, work *sealed) (*Record, erro
 		rec.Kind = Seal
 		return rec, nil
 	}
+	if err := l.fold.sharesNoFolder(rec); err != nil {
+		return nil, err
+	}
 	rec.Drift = driftOf(work.results)
 	rec.Schema, err = p.schemaAfter(l.fold.Schema)
 	rec.NewColumns = newColumns(l.fold.Schema, rec.Schema)
 	return rec, err
+}
+
+// sharesNoFolder wants the folders of a record's hours to be of these hours alone:
+// new data of a zone, and nothing that a plan says, may have moved an hour.
+func (f *Fold) sharesNoFolder(rec *Record) error {
+	of := map[string]int64{}
+	for hour, h := range f.Hours {
+		for _, dir := range h.Dirs {
+			of[dir] = hour
+		}
+	}
+	for i := range rec.Files {
+		file := &rec.Files[i]
+		if file.Hour == nil {
+			continue
+		}
+		dir := file.HourDir()
+		hour, taken := of[dir]
+		if taken && hour != *file.Hour {
+			e := fail(ExitConflict, "folder %s is that of hour %s, and rows of hour %s would go there: nothing was committed", dir, HourText(hour), HourText(*file.Hour))
+			return e.hint("the rules of the time zone have changed since: load into another root")
+		}
+		of[dir] = *file.Hour
+	}
+	return nil
 }
 
 // schemaAfter is the schema of a data set after the plan.

@@ -86,7 +86,10 @@ func (pl *planner) plan(ctx context.Context) (*Plan, error) {
 	if err != nil {
 		return nil, &Error{Code: ExitUsage, Err: err}
 	}
-	if err := pl.keepsFields(ctx, schema, bucket.Fields); err != nil {
+	if err := haveFields(schema, &pl.spec.Decode, bucket.Fields); err != nil {
+		return nil, coded(err, ExitUsage)
+	}
+	if err := pl.ledger.keepsBuckets(ctx, &bucket); err != nil {
 		return nil, err
 	}
 	s := pl.spec
@@ -116,15 +119,6 @@ func (pl *planner) plan(ctx context.Context) (*Plan, error) {
 	}
 	p.Splits = cut(pl.sized(p.Inputs), s.TargetBytes, s.Merge)
 	return p, nil
-}
-
-// keepsFields wants fields the schema has, and no others than those the data set's
-// folders were named by so far: its columns have other names than theirs for ever.
-func (pl *planner) keepsFields(ctx context.Context, schema *formats.Schema, fields []BucketField) error {
-	if err := haveFields(schema, &pl.spec.Decode, fields); err != nil {
-		return coded(err, ExitUsage)
-	}
-	return pl.ledger.keepsFields(ctx, fields)
 }
 
 // planTopics lists the topics. One that was compacted when the plan before was

@@ -50,6 +50,11 @@ func (d *Driver) PlanRewrite(ctx context.Context, ask RewriteAsk) (_ *Plan, err 
 	if err != nil {
 		return nil, err
 	}
+	if ask.Spec != nil { // files written anew stay in their folders
+		if err := ask.Spec.KeepsBuckets(&last.Bucket); err != nil {
+			return nil, err
+		}
+	}
 	if wider && (ask.From != 0 || ask.To != 0) {
 		e := fail(ExitUsage, "columns get wider types: that rewrites the files of all hours, not of a window")
 		return nil, e.hint("leave out the window")

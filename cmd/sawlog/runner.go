@@ -219,6 +219,9 @@ func (r *runner) viewIn(ctx context.Context, store sink.Sink, set jobs.Set) (*jo
 			Sealed: h.Sealed != loader.NotSealed, SealedIn: h.Sealed,
 		}
 	}
+	if view.Bucket, err = ledger.Bucket(ctx); err != nil { // its runs will say so
+		r.log.Warn("the last plan can't be read", "dataset", set.Dataset, "err", err)
+	}
 	return view, nil
 }
 
