@@ -3,6 +3,8 @@ package jobs
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -11,6 +13,7 @@ import (
 	"net/url"
 	"os/exec"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -35,7 +38,7 @@ type Notice struct {
 type Told struct {
 	N     int    `json:"n"` // of this run
 	Event string `json:"event"`
-	To    string `json:"to"`    // place in the job's list, and where it goes
+	To    string `json:"to"`    // where it goes, and which of the receivers there
 	State string `json:"state"` // pending | delivered | given up | nothing to tell
 	Tries int    `json:"tries,omitempty"`
 	Error string `json:"error,omitempty"`
@@ -55,16 +58,24 @@ const toldKept = 20
 // Sender delivers one notice to one receiver.
 type Sender func(ctx context.Context, to Notify, body []byte) error
 
-// name says where a receiver's notices go, without what may be secret in it.
-func (n *Notify) name(i int) string {
+// name says where a receiver's notices go, without what may be secret in it, and
+// tells it from others there by the start of a hash: it is the same wherever it
+// stands in the job's list.
+func (n *Notify) name() string {
 	if n.Webhook == "" {
-		return fmt.Sprintf("%d exec %s", i, n.Exec[0])
+		return "exec " + n.Exec[0] + " #" + mark(n.Exec...)
 	}
 	host := ""
 	if u, err := url.Parse(n.Webhook); err == nil {
 		host = u.Scheme + "://" + u.Host
 	}
-	return fmt.Sprintf("%d webhook %s", i, host)
+	return "webhook " + host + " #" + mark(n.Webhook)
+}
+
+// mark is short enough to tell nothing of a secret.
+func mark(words ...string) string {
+	h := sha256.Sum256([]byte(strings.Join(words, "\x00")))
+	return hex.EncodeToString(h[:3])
 }
 
 // event is what the end of a run is to its receivers; empty = nothing.
@@ -85,7 +96,7 @@ func (w *work) notices() {
 		return
 	}
 	r.Notices = slices.Clone(r.Notices)
-	for i, to := range w.spec.Notify {
+	for _, to := range w.spec.Notify {
 		if !slices.Contains(to.On, event) {
 			continue
 		}
@@ -93,7 +104,7 @@ func (w *work) notices() {
 		if last := len(r.Notices) - 1; last >= 0 {
 			n = r.Notices[last].N + 1
 		}
-		r.Notices = append(r.Notices, Told{N: n, Event: event, To: to.name(i), State: ToldPending})
+		r.Notices = append(r.Notices, Told{N: n, Event: event, To: to.name(), State: ToldPending})
 	}
 	r.Notices = r.Notices[max(0, len(r.Notices)-toldKept):]
 }
@@ -132,7 +143,7 @@ func (s *Scheduler) postAll() {
 // receiver finds who a notice is for, as the job is now.
 func receiver(spec *Spec, told *Told) *Notify {
 	for i := range spec.Notify {
-		if to := &spec.Notify[i]; to.name(i) == told.To && slices.Contains(to.On, told.Event) {
+		if to := &spec.Notify[i]; to.name() == told.To && slices.Contains(to.On, told.Event) {
 			return to
 		}
 	}
@@ -247,9 +258,9 @@ func (s *Scheduler) tellOnce(to Notify, notice func(context.Context) (*Notice, e
 // tellStale tells receivers that a job has gone stale. That is not written down:
 // a job that is still stale when a server begins is told of again.
 func (s *Scheduler) tellStale(spec *Spec, n Notice) {
-	for i, to := range spec.Notify {
+	for _, to := range spec.Notify {
 		if slices.Contains(to.On, n.Event) {
-			told := &Told{Event: n.Event, To: to.name(i), State: ToldPending}
+			told := &Told{Event: n.Event, To: to.name(), State: ToldPending}
 			s.wg.Go(func() {
 				s.tell(to, told, n.At.Add(toldPatience), func(context.Context) (*Notice, error) { return &n, nil })
 			})

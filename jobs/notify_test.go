@@ -92,7 +92,7 @@ func TestNoticesAreAtLeastOnce(t *testing.T) {
 			}
 		}
 		r, err = w.s.Run("pageviews-hourly-20000101T020000Z")
-		if err != nil || r.Notices[0].State != ToldDelivered || r.Notices[1].State != ToldDelivered || r.Notices[0].To != "0 webhook https://hooks.example" {
+		if err != nil || r.Notices[0].State != ToldDelivered || r.Notices[1].State != ToldDelivered || !strings.HasPrefix(r.Notices[0].To, "webhook https://hooks.example #") || strings.Contains(r.Notices[0].To, "s3cret") {
 			t.Errorf("got %+v, %v", r.Notices, err)
 		}
 		w.restart()
@@ -181,4 +181,41 @@ func TestDeliver(t *testing.T) {
 	if err := deliver(t.Context(), Notify{Exec: []string{"sh", "-c", "echo why >&2; exit 3"}}, nil); err == nil || !strings.Contains(err.Error(), "exit status 3: why") {
 		t.Errorf("got %v", err)
 	}
+}
+
+// TestReceiversAreKnownByWhatTheyAre: pending notices reach who they are for after the
+// list of receivers changed its order, got others, and lost some.
+func TestReceiversAreKnownByWhatTheyAre(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, time.Second)
+		defer func() { w.close() }()
+		var b box
+		w.sent = b.take
+		b.refuse(errors.New("busy"))
+		w.runner.fails(func(string, int) error { return &loader.Error{Code: loader.ExitConflict, Msg: "no"} })
+		const (
+			first  = "{webhook: 'https://hooks.example/s3cret', on: [failed]}"
+			second = "{webhook: 'https://hooks.example/other', on: [failed]}"
+			third  = "{exec: [page, me], on: [failed]}"
+		)
+		w.apply(minimal + "notify: [" + first + ", " + second + ", " + third + "]\n")
+		if _, err := w.s.Trigger(t.Context(), Trigger{Job: "pageviews-hourly"}); err != nil {
+			t.Fatal(err)
+		}
+		to(time.Minute)
+		w.apply(minimal + "notify: [{exec: [page, you]}, " + third + ", " + first + "]\n")
+		w.restart()
+		b.refuse(nil)
+		to(10 * time.Minute)
+		r := w.s.Runs(RunFilter{})[0]
+		states := map[string]string{}
+		for _, told := range r.Notices {
+			states[told.To] = told.State
+		}
+		hook, other := Notify{Webhook: "https://hooks.example/s3cret"}, Notify{Webhook: "https://hooks.example/other"}
+		page := Notify{Exec: []string{"page", "me"}}
+		if len(states) != 3 || states[hook.name()] != ToldDelivered || states[page.name()] != ToldDelivered || states[other.name()] != ToldGivenUp {
+			t.Errorf("%v", states)
+		}
+	})
 }

@@ -158,7 +158,9 @@ func (s *section) done() {
 
 // get asks for a key; a null value counts as absent.
 func (s *section) get(name string) *yaml.Node {
-	s.used = append(s.used, name)
+	if !slices.Contains(s.used, name) {
+		s.used = append(s.used, name)
+	}
 	node := s.keys[name]
 	if node == nil || node.Kind == yaml.ScalarNode && node.Tag == "!!null" {
 		return nil

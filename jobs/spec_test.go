@@ -77,6 +77,7 @@ func TestProblems(t *testing.T) {
 		{"two documents", minimal + "---\nname: b\n", "job.yaml:4:1: a second document: one file holds one job"},
 		{"missing", "name: a", "job.yaml:1:1: source: is missing: say which topics to load, such as source: {topics: [pageviews]}"},
 		{"unknown key", minimal + "shedule: {every: 1h}\n", "job.yaml:4:1: shedule: unknown key; did you mean schedule?"},
+		{"unknown, nothing near, at the top", minimal + "zzzzzz: 1\n", "job.yaml:4:1: zzzzzz: unknown key; a job file takes name, source, schedule, decode,"},
 		{"unknown key inside", minimal + "run:\n  memmory: 1GiB\n", "job.yaml:5:3: run.memmory: unknown key; did you mean memory?"},
 		{"unknown, nothing near", minimal + "columns: {zzzzzz: 1}\n", "job.yaml:4:11: columns.zzzzzz: unknown key; columns takes include, exclude, hash or rename"},
 		{"given twice", minimal + "name: b\n", "job.yaml:4:1: name: is given twice"},
