@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"maps"
 	"path"
 	"slices"
@@ -60,7 +61,7 @@ func (r *VerifyReport) add(name, kind, format string, args ...any) {
 // For the data set the ledger itself is read from its first record, without
 // checkpoints, with the plans it names. Problems make the error exit 8; the
 // report comes with it. Files of the last record that still wait in their stages
-// are published before; nothing is made again.
+// are published before, where that may be; nothing is made again.
 func (l *Ledger) Verify(ctx context.Context, what string) (_ *VerifyReport, err error) {
 	report := &VerifyReport{Problems: []Problem{}}
 	var files []*Visible
@@ -70,7 +71,10 @@ func (l *Ledger) Verify(ctx context.Context, what string) (_ *VerifyReport, err 
 	remake := l.c.Remake
 	l.c.Remake = nil // what is lost is to be told, not made again
 	defer func() { l.c.Remake = remake }()
-	if err := l.Publish(ctx); err != nil {
+	if _, err := l.refresh(ctx); err != nil {
+		return nil, err
+	}
+	if err := l.settle(ctx); err != nil && !mayNotWrite(err) { // what still waits is found to be missing
 		if ExitCode(err) != ExitMismatch || isRecordError(err) {
 			return nil, err
 		}
@@ -102,6 +106,11 @@ func (l *Ledger) Verify(ctx context.Context, what string) (_ *VerifyReport, err 
 		return nil, err
 	}
 	return report, report.verdict()
+}
+
+// mayNotWrite tells of a store that can be read, and takes no change from us.
+func mayNotWrite(err error) bool {
+	return errors.Is(err, sink.ErrRefused) || errors.Is(err, fs.ErrPermission)
 }
 
 func isRecordError(err error) bool {

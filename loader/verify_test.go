@@ -3,13 +3,18 @@ package loader
 import (
 	"errors"
 	"fmt"
+	"os"
 	"path"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
+	"sawlog/broker/record"
+	"sawlog/broker/vfs"
 	"sawlog/loader/sink"
 	"sawlog/loader/sink/local"
 )
@@ -338,4 +343,60 @@ func twoDrivers(t *testing.T, s sink.Sink, rounds int) {
 		}
 	}
 	sound(t, l)
+}
+
+// readOnlyFS is a file system mounted for reading only, or of somebody else.
+type readOnlyFS struct {
+	vfs.FS
+	err error
+}
+
+func (f *readOnlyFS) no(op, name string) error { return &os.PathError{Op: op, Path: name, Err: f.err} }
+
+func (f *readOnlyFS) OpenFile(name string, flag int, perm os.FileMode) (vfs.File, error) {
+	if flag&(os.O_WRONLY|os.O_RDWR) != 0 {
+		return nil, f.no("open", name)
+	}
+	return f.FS.OpenFile(name, flag, perm)
+}
+func (f *readOnlyFS) Remove(name string) error                  { return f.no("remove", name) }
+func (f *readOnlyFS) RemoveAll(name string) error               { return f.no("remove", name) }
+func (f *readOnlyFS) Rename(from, _ string) error               { return f.no("rename", from) }
+func (f *readOnlyFS) Link(from, _ string) error                 { return f.no("link", from) }
+func (f *readOnlyFS) Mkdir(name string, _ os.FileMode) error    { return f.no("mkdir", name) }
+func (f *readOnlyFS) MkdirAll(name string, _ os.FileMode) error { return f.no("mkdir", name) }
+
+// A data set that may only be read is verified by reading; a run of it says that
+// the store takes nothing.
+func TestVerifyWhereNothingIsWritten(t *testing.T) {
+	for code, cause := range map[int]error{ExitConflict: syscall.EROFS, ExitAuth: syscall.EACCES} {
+		r := newRig(t, 1)
+		log := r.src.log("views", 0)
+		log.put(t, 1, record.None, lines(view(9, 0, "/a"), view(10, 0, "/b"), "no record")...)
+		out := r.load(PlanAsk{})
+		open := r.d.Sink
+		r.d.Sink = local.New(&readOnlyFS{vfs.OS, cause}, r.root)
+		for _, what := range []string{"", out.Run} {
+			if v, err := r.d.Verify(t.Context(), what); err != nil || !v.OK || v.Files != 3 {
+				t.Errorf("%v, verify %q: %v %+v", cause, what, err, v)
+			}
+		}
+		log.put(t, 1, record.None, lines(view(11, 0, "/c"))...)
+		p, _ := r.plan(PlanAsk{})
+		_, err := r.run(p)
+		exits(t, err, code, cause.Error())
+		name := tree(t, open, "dt=2026-11-29/hr=09")
+		for file := range name {
+			if strings.HasSuffix(file, ".parquet") {
+				if err := os.Remove(filepath.Join(r.root, file)); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		v, err := r.d.Verify(t.Context(), "")
+		exits(t, err, ExitMismatch)
+		if len(v.Problems) != 1 || v.Problems[0].Kind != "missing" {
+			t.Errorf("%+v", v.Problems)
+		}
+	}
 }

@@ -50,8 +50,11 @@ func openSink(ctx context.Context, root string, access sink.Access) (sink.Sink, 
 // is in its way.
 func openFolder(uri string) (sink.Sink, error) {
 	s, err := local.Open(uri)
+	if errors.Is(err, sink.ErrRefused) {
+		return nil, output.Errorf(output.Conflict, "%s", err)
+	}
 	if err != nil {
-		return nil, err
+		return nil, output.Errorf(output.Usage, "%s", err)
 	}
 	if u, err := url.Parse(s.Root()); err == nil {
 		st, err := os.Stat(u.Path)

@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"encoding/hex"
 	"errors"
+	"fmt"
 	"maps"
 	"os"
 	"path"
@@ -202,7 +203,11 @@ func classifyAs(op, name string, err error, unknown sink.Class) error {
 	if name == "" {
 		name = "the root"
 	}
-	return &sink.Error{Op: op, Path: filepath.ToSlash(name), Class: class, Err: bare(err)}
+	cause := bare(err)
+	if readOnly(err) {
+		cause = fmt.Errorf("%w: %w", cause, sink.ErrRefused)
+	}
+	return &sink.Error{Op: op, Path: filepath.ToSlash(name), Class: class, Err: cause}
 }
 
 // bare drops the operation and absolute path the file system put before the

@@ -18,3 +18,7 @@ func transient(err error) bool {
 	}
 	return false
 }
+
+// readOnly tells of a file system that takes no change until a person mounts it
+// otherwise.
+func readOnly(err error) bool { return errors.Is(err, syscall.EROFS) }

@@ -49,7 +49,31 @@ func Open(uri string) (*Sink, error) {
 	if !filepath.IsAbs(dir) {
 		return nil, fmt.Errorf("root %q: want file:///FOLDER or an absolute path", uri)
 	}
-	return New(vfs.OS, filepath.Clean(dir)), nil
+	dir = filepath.Clean(dir)
+	if link, to := dangling(dir); link != "" {
+		return nil, fmt.Errorf("root %q: %w: %s is a link to %s, which is not there: make that folder, or mount what holds it", uri, sink.ErrRefused, link, to)
+	}
+	return New(vfs.OS, dir), nil
+}
+
+// dangling finds a link in the path of a folder that leads nowhere: no folder can
+// be made there, and the system's word for it is that a file exists.
+func dangling(dir string) (link, to string) {
+	for ; filepath.Dir(dir) != dir; dir = filepath.Dir(dir) {
+		st, err := os.Lstat(dir)
+		if err != nil {
+			continue
+		}
+		if _, err := os.Stat(dir); st.Mode()&os.ModeSymlink == 0 || !errors.Is(err, os.ErrNotExist) {
+			return "", ""
+		}
+		to, err := os.Readlink(dir)
+		if err != nil {
+			return "", ""
+		}
+		return dir, to
+	}
+	return "", ""
 }
 
 // New returns the sink of a folder of fs.

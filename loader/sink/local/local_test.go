@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"os"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -189,5 +190,28 @@ func TestUploadFails(t *testing.T) {
 	}
 	if _, err := s.Stat("d/f"); !errors.Is(err, sink.ErrNotExist) {
 		t.Errorf("half an upload stayed: %v", err)
+	}
+}
+
+// TestRootThatDangles: a link that leads nowhere is told as what it is, wherever in
+// the path it stands.
+func TestRootThatDangles(t *testing.T) {
+	dir := t.TempDir()
+	link := filepath.Join(dir, "link")
+	if err := os.Symlink(filepath.Join(dir, "gone"), link); err != nil {
+		t.Fatal(err)
+	}
+	for _, root := range []string{link, filepath.Join(link, "new", "views")} {
+		if _, err := local.Open("file://" + root); !errors.Is(err, sink.ErrRefused) || !strings.Contains(err.Error(), link+" is a link to "+filepath.Join(dir, "gone")) {
+			t.Errorf("%s: %v", root, err)
+		}
+	}
+	if err := os.Mkdir(filepath.Join(dir, "gone"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for _, root := range []string{link, filepath.Join(link, "new", "views"), filepath.Join(dir, "new", "views")} {
+		if _, err := local.Open("file://" + root); err != nil {
+			t.Error(err)
+		}
 	}
 }
