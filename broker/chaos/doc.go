@@ -5,7 +5,7 @@
 //	go test ./broker/chaos -skip 'TestChaos$|TestFailover|TestPowerLoss|TestNoFalseFence' # what runs check, on doctored histories
 //	go test ./broker/chaos -run 'TestChaos$' -runs 5 -v -timeout 1h     # runs, their results added to results.jsonl
 //	go test ./broker/chaos -run TestSummary -v                       # what all runs so far have shown
-//	go test ./broker/chaos -run TestFailover -rounds 30 -v -timeout 2h
+//	go test ./broker/chaos -run TestFailover -rounds 30 -v -timeout 2h # of partitions, and of a coordinator with a million offsets
 //	go test ./broker/chaos -run TestPowerLoss -cuts 100 -v -timeout 3h
 //
 // A run of a seed is 40 s of faults and 20 s of healing. Which faults, on whom

@@ -31,7 +31,7 @@ const partitionsPerTopic = 100
 // The last of many partitions takes writes again soon after a broker or the
 // active controller was killed. Measured from the kill by one record for each
 // partition, acks=all: those the dead broker led need a leader, the others have
-// to do without it as a follower.
+// to do without it as a follower. A miss of a limit is a failure.
 func TestFailover(t *testing.T) {
 	dir := room(t, "failover")
 	c, err := openCluster(t, dir, shape{size: cmp.Or(*nodesFlag, 3)})
@@ -62,6 +62,7 @@ func TestFailover(t *testing.T) {
 	times, spent := writeToAll(t, c.nodes, all, nil)
 	t.Logf("the first writes to all partitions took %s, of half of them %s; %s", slices.Max(times).Round(time.Millisecond), median(times).Round(time.Millisecond), spent)
 	var broker, controller, starts, restarts []time.Duration
+	beside := watchOthers(t, c.nodes)
 	for round := range 2 * *roundsFlag {
 		lead := c.controller()
 		victim := c.node(lead)
@@ -93,6 +94,11 @@ func TestFailover(t *testing.T) {
 	t.Logf("the last partition after the controller was killed: %s", spread(controller))
 	t.Logf("start after a clean stop, until ready: %s", spread(starts))
 	t.Logf("start after a kill, until ready: %s", spread(restarts))
+	if len(c.nodes) > 1 { // a broker alone has to start first
+		beside.judge(t, "the last partition after a broker was killed", broker, time.Second)
+		beside.judge(t, "the last partition after the controller was killed", controller, 2*time.Second)
+	}
+	beside.judge(t, "start after a clean stop", starts, 5*time.Second)
 }
 
 // median is the middle one of times.
