@@ -116,6 +116,11 @@ func OpenLedger(ctx context.Context, s sink.Sink, dataset, job string, c LedgerC
 		e := fail(ExitNotFound, "%s holds no ledger", s.Root())
 		return nil, e.hint("a data set has a folder %s; give the root of one", LedgerDir)
 	}
+	if head < 0 {
+		if err := alone(s); err != nil {
+			return nil, err
+		}
+	}
 	l.fold = l.readCheckpoint(head)
 	if err := l.readTo(ctx, head); err != nil {
 		return nil, err

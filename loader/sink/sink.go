@@ -52,6 +52,10 @@ type Sink interface {
 	// List describes what a folder holds, in order of the names.
 	List(name string) ([]Entry, error)
 
+	// Above is the nearest folder above the root that holds name, as the URI of a
+	// root; "" = none does that may be looked into.
+	Above(name string) (string, error)
+
 	// Remove takes away a file or an empty folder.
 	Remove(name string) error
 	// RemoveAll takes away a file, or a folder with all in it; nothing there is

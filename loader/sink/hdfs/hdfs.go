@@ -9,6 +9,7 @@ import (
 	"os"
 	"path"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -128,6 +129,27 @@ func (s *Sink) Rename(from, to string) error {
 		}
 		return there(c, s.at(to))
 	})
+}
+
+// Above finds the nearest folder above the root that holds name.
+func (s *Sink) Above(name string) (string, error) {
+	if err := sink.Clean(name); err != nil {
+		return "", err
+	}
+	for dir := s.target.dir; dir != "/"; {
+		dir = path.Dir(dir)
+		err := s.ask("stat", name, func(c *hdfs.Client) error {
+			_, err := c.Stat(path.Join(dir, name))
+			return err
+		})
+		switch {
+		case err == nil:
+			return strings.TrimSuffix(s.target.uri, s.target.dir) + dir, nil
+		case !errors.Is(err, os.ErrNotExist) && !errors.Is(err, os.ErrPermission):
+			return "", err
+		}
+	}
+	return "", nil
 }
 
 // Remove takes away a file or an empty folder.

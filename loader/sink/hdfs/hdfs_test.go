@@ -31,7 +31,7 @@ func TestOnHDFS(t *testing.T) {
 	c := mini.Start(t, mini.Options{})
 	for what, shows := range map[string]func(*testing.T, *mini.Cluster){
 		"is a sink": isSink, "rests": restsUnused, "two drivers": twoDrivers, "each call is lost": eachCallIsLost,
-		"swept while put": sweptWhilePut, "closed": closedLeaveNoConnection,
+		"swept while put": sweptWhilePut, "closed": closedLeaveNoConnection, "above": findsAbove,
 	} {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel() // they wait most of their time
@@ -45,6 +45,24 @@ func isSink(t *testing.T, c *mini.Cluster) {
 	sinktest.Run(t, func(t *testing.T) sink.Sink {
 		return open(t, c, fmt.Sprintf("/new/%d/root", count.Add(1)))
 	})
+}
+
+// findsAbove looks in each folder above the root, and not in the root.
+func findsAbove(t *testing.T, c *mini.Cluster) {
+	outer, inner := open(t, c, "/above/outer"), open(t, c, "/above/outer/a/b")
+	for _, err := range []error{outer.MkdirAll("mark"), inner.MkdirAll("own")} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, want := range map[string]string{"mark": outer.Root(), "own": ""} {
+		if got, err := inner.Above(name); err != nil || got != want {
+			t.Errorf("%s: %q, %v, want %q", name, got, err, want)
+		}
+	}
+	if got, err := outer.Above("mark"); err != nil || got != "" {
+		t.Errorf("its own: %q, %v", got, err)
+	}
 }
 
 // restsUnused gives a connection up that nobody needs, keeps it for a file that is

@@ -248,6 +248,40 @@ func (s *Sink) List(name string) ([]sink.Entry, error) {
 	return entries, nil
 }
 
+// Above finds the nearest folder above the root that holds name, by the path that
+// links lead to.
+func (s *Sink) Above(name string) (string, error) {
+	if err := sink.Clean(name); err != nil {
+		return "", err
+	}
+	dir := s.dir
+	if s.fs == vfs.OS {
+		dir = followed(dir)
+	}
+	for filepath.Dir(dir) != dir {
+		dir = filepath.Dir(dir)
+		switch _, err := s.fs.Stat(filepath.Join(dir, filepath.FromSlash(name))); {
+		case err == nil:
+			return New(s.fs, dir).uri, nil
+		case !errors.Is(err, os.ErrNotExist) && !errors.Is(err, os.ErrPermission):
+			return "", classify("stat", name, err)
+		}
+	}
+	return "", nil
+}
+
+// followed is where the links in a path lead, as far as it is there.
+func followed(dir string) string {
+	for head, tail := dir, ""; ; head, tail = filepath.Dir(head), filepath.Join(filepath.Base(head), tail) {
+		if found, err := filepath.EvalSymlinks(head); err == nil {
+			return filepath.Join(found, tail)
+		}
+		if head == filepath.Dir(head) {
+			return dir
+		}
+	}
+}
+
 // Remove takes away a file or an empty folder.
 func (s *Sink) Remove(name string) error {
 	if err := sink.Clean(name); err != nil {

@@ -215,3 +215,33 @@ func TestRootThatDangles(t *testing.T) {
 		}
 	}
 }
+
+// TestAbove: the nearest folder above the root is found, by the path links lead to.
+func TestAbove(t *testing.T) {
+	dir, away := t.TempDir(), t.TempDir()
+	if err := os.MkdirAll(filepath.Join(dir, "outer", "mark"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.MkdirAll(filepath.Join(dir, "outer", "in", "own"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(filepath.Join(dir, "outer", "in"), filepath.Join(away, "link")); err != nil {
+		t.Fatal(err)
+	}
+	outer := "file://" + filepath.Join(dir, "outer")
+	for root, want := range map[string]string{
+		filepath.Join(dir, "outer", "in"):       outer,
+		filepath.Join(dir, "outer", "new", "a"): outer,
+		filepath.Join(away, "link", "new"):      outer,
+		filepath.Join(dir, "outer"):             "",
+		dir:                                     "",
+	} {
+		s, err := local.Open("file://" + root)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := s.Above("mark"); err != nil || got != want {
+			t.Errorf("%s: %q, %v, want %q", root, got, err, want)
+		}
+	}
+}

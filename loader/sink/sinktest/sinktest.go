@@ -34,6 +34,7 @@ func Run(t *testing.T, open func(t *testing.T) sink.Sink) {
 		{"list", list},
 		{"sync", durable},
 		{"paths", paths},
+		{"above", above},
 	}
 	for _, c := range tests {
 		t.Run(c.name, func(t *testing.T) { c.test(t, open(t)) })
@@ -294,6 +295,22 @@ func durable(t *testing.T, s sink.Sink) {
 	ok(t, err)
 	if len(entries) != 0 {
 		t.Errorf("replacing left %v", entries)
+	}
+}
+
+// above holds that a root isn't above itself; its folders need not be there.
+func above(t *testing.T, s sink.Sink) {
+	for range 2 {
+		found, err := s.Above("name of nothing")
+		ok(t, err)
+		if found != "" {
+			t.Errorf("found in %s", found)
+		}
+		ok(t, s.MkdirAll("name of nothing"))
+	}
+	_, err := s.Above("../up")
+	if err == nil {
+		t.Error("a path that leaves the root was taken")
 	}
 }
 
