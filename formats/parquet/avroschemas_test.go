@@ -5,7 +5,6 @@ import (
 	"errors"
 	"os"
 	"reflect"
-	"strings"
 	"testing"
 
 	avrolib "github.com/twmb/avro"
@@ -130,7 +129,7 @@ func TestEmptyRecords(t *testing.T) {
 		t.Fatal(err)
 	}
 	path := writeFile(t, c.Schema(), Options{}, c)
-	for _, reader := range strings.Fields("pyarrow duckdb") {
+	for _, reader := range []string{"pyarrow", "duckdb"} {
 		var file foreignFile
 		foreign(t, &file, reader, path)
 		var got []any
