@@ -8,6 +8,9 @@ import (
 	"testing"
 
 	avrolib "github.com/twmb/avro"
+
+	"sawlog/formats"
+	"sawlog/formats/protobuf"
 )
 
 // tree is a record within itself, of a depth.
@@ -120,24 +123,38 @@ func TestInteropAvro(t *testing.T) {
 	}
 }
 
-// TestEmptyRecords holds that a record without fields, which Parquet can't have,
-// is read elsewhere as whether it is there.
+// TestEmptyRecords holds that a record or message without fields, which Parquet
+// can't have, is read elsewhere as whether it is there.
 func TestEmptyRecords(t *testing.T) {
-	schema := `{"type":"record","name":"r","fields":[{"name":"k","type":["null",{"type":"record","name":"KeepAlive","fields":[]}]},{"name":"n","type":"int"}]}`
-	c, bad := decodeAvro(t, avroOptions(schema), [][]byte{{2, 2}, {0, 4}})
-	if err := errors.Join(bad...); err != nil {
+	asAvro := avroOptions(`{"type":"record","name":"r","fields":[{"name":"k","type":["null",{"type":"record","name":"KeepAlive","fields":[]}]},{"name":"n","type":"int"}]}`)
+	set, err := protobuf.CompileText(map[string]string{"r.proto": `syntax = "proto3"; message R { KeepAlive k = 1; int32 n = 2; } message KeepAlive {}`}, "r.proto")
+	if err != nil {
 		t.Fatal(err)
 	}
-	path := writeFile(t, c.Schema(), Options{}, c)
-	for _, reader := range []string{"pyarrow", "duckdb"} {
-		var file foreignFile
-		foreign(t, &file, reader, path)
-		var got []any
-		for _, row := range file.Rows {
-			got = append(got, row["k"], row["n"])
+	asProtobuf := avroOptions(set)
+	asProtobuf.Value = "protobuf"
+	for _, tt := range []struct {
+		options formats.Options
+		values  [][]byte
+	}{
+		{asAvro, [][]byte{{2, 2}, {0, 4}}},
+		{asProtobuf, [][]byte{{0x0a, 0, 0x10, 1}, {0x10, 2}}},
+	} {
+		c, bad := decodeAvro(t, tt.options, tt.values)
+		if err := errors.Join(bad...); err != nil {
+			t.Fatal(err)
 		}
-		if want := []any{true, 1., nil, 2.}; !reflect.DeepEqual(got, want) {
-			t.Errorf("%s: %v, want %v", reader, got, want)
+		path := writeFile(t, c.Schema(), Options{}, c)
+		for _, reader := range []string{"pyarrow", "duckdb"} {
+			var file foreignFile
+			foreign(t, &file, reader, path)
+			var got []any
+			for _, row := range file.Rows {
+				got = append(got, row["k"], row["n"])
+			}
+			if want := []any{true, 1., nil, 2.}; !reflect.DeepEqual(got, want) {
+				t.Errorf("%s, %s: %v, want %v", tt.options.Value, reader, got, want)
+			}
 		}
 	}
 }
