@@ -153,13 +153,17 @@ soak: bin/sawlog
 # Long forms of tests that make test has short: MODEL seeds of the ledger's model
 # from FIRST_SEED on, LIVES of a schedule, each week with a change of the clocks, pages
 # over 300 runs a data set and 90 days, 10,000,000 records in one task, 20 GiB in
-# 20,000 segments, deaths by the hundred.
+# 20,000 segments, histories of crashes and compactions, traces of the replication
+# model, a GiB of hostile bytes, deaths by the hundred.
 long: bin/sawlog
 	SAWLOG_TEST_FIRST_SEED=$(FIRST_SEED) SAWLOG_TEST_SEEDS=$(MODEL) go test -count=1 -timeout 24h -run 'TestModel$$' ./loader
 	SAWLOG_SOAK_RUNS=$(SOAK) SAWLOG_LIVES=$(LIVES) go test -count=1 -timeout 4h -v -run 'TestAnnouncedIsDone|TestTicksAnyhow' ./jobs
 	SAWLOG_TEST_RUNS=300 SAWLOG_LONG_HISTORY=1 go test -count=1 -timeout 2h -v -run 'TestPagesAreFast|TestOutputsAreCheap' ./cmd/sawlog/console
 	SAWLOG_MEMORY_RECORDS=10000000 go test -count=1 -timeout 2h -v -run TestTaskMemoryIsFlat ./loader/engine/local
 	SAWLOG_SCALE=1 go test -count=1 -timeout 2h -v -run TestScale ./broker/log
+	go test -count=1 -timeout 4h -v -run 'Crash|Clean|Compact' ./broker/log -seeds 5000 -cleanseeds 2000
+	go test -count=1 -timeout 4h -v ./broker/model -traces 1000000
+	SAWLOG_HOSTILE_MIB=1024 go test -count=1 -timeout 1h -v -run TestProofHostileBytes ./cmd/sawlog
 	$(MAKE) crash SAWLOG_CRASH_RUNS=800
 
 # Clusters of real processes under kill, stop, cut-off networks and sick disks
@@ -173,8 +177,9 @@ chaos: bin/sawlog
 # Tests of broker/chaos that start clusters.
 CHAOS_RUNS := TestChaos$$|TestFailover|TestPowerLoss|TestNoFalseFence
 
-# How long 10,000 partitions take to find new leaders, that half an hour of full
-# load moves none, and what power cuts take.
+# How long 10,000 partitions take to find new leaders, and groups with a million
+# offsets another coordinator, that half an hour of full load moves none, and what
+# power cuts take. A limit that is missed is a failure.
 failover: bin/sawlog
 	go test -count=1 -timeout 4h -v -run TestFailover ./broker/chaos -rounds $(ROUNDS)
 	go test -count=1 -timeout 1h -v -run TestNoFalseFence ./broker/chaos -for $(LOAD)
