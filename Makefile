@@ -107,7 +107,9 @@ crash:
 # is being tried; that is no finding. A finding is written to testdata and named.
 fuzz:
 	@dir=$$(mktemp -d); trap 'rm -rf $$dir' EXIT; cache=$$(go env GOCACHE)/fuzz/sawlog; \
-	for pkg in $$(git ls-files '*_test.go' | xargs grep -l '^func Fuzz' | xargs -n 1 dirname | sort -u); do \
+	packages=$$(grep -rl --include='*_test.go' --exclude-dir=bin '^func Fuzz' . | xargs -r -n 1 dirname | sort -u); \
+	[ -n "$$packages" ] || { echo "found nothing to fuzz"; exit 1; }; \
+	for pkg in $$packages; do \
 	  go test -c -fuzz . -o $$dir/test ./$$pkg || exit 1; \
 	  for target in $$(grep -hoE '^func Fuzz[A-Za-z0-9_]+' $$pkg/*_test.go | awk '{print $$2}'); do \
 	    echo "fuzz $$pkg $$target"; \
