@@ -99,25 +99,32 @@ func (c *Client) sendOnce(ctx context.Context, method, path string, query url.Va
 	return resp, nil
 }
 
-// refused reads the error of an answer.
+// refused reads the error of an answer, the whole of it: the report of a verify or
+// rerun in it may be long.
 func (c *Client) refused(resp *http.Response) error {
-	text, err := io.ReadAll(io.LimitReader(resp.Body, bodyLimit))
+	var text bytes.Buffer // as far as it is JSON
 	e := &Error{Status: resp.StatusCode}
 	if seconds, err := strconv.Atoi(resp.Header.Get("Retry-After")); err == nil && resp.StatusCode == http.StatusServiceUnavailable {
 		e.again = time.Duration(seconds) * time.Second
 	}
-	if err == nil && json.Unmarshal(text, e) == nil && e.Code != "" {
+	err := json.NewDecoder(io.TeeReader(resp.Body, &text)).Decode(e)
+	_, noJSON := errors.AsType[*json.SyntaxError](err)
+	_, another := errors.AsType[*json.UnmarshalTypeError](err)
+	switch {
+	case err == nil && e.Code != "":
 		return e
+	case err != nil && !errors.Is(err, io.EOF) && !noJSON && !another:
+		return c.cut(err)
 	}
 	if e.again > 0 { // a server that starts knows no JSON yet
 		return &Error{
 			Status: resp.StatusCode, Code: CodeUnavailable, again: e.again,
-			Message: fmt.Sprintf("server %s is not ready: %.200s", c.Base, strings.TrimSpace(string(text))),
+			Message: fmt.Sprintf("server %s is not ready: %.200s", c.Base, strings.TrimSpace(text.String())),
 		}
 	}
 	return &Error{
 		Status: resp.StatusCode, Code: CodeFailed,
-		Message: fmt.Sprintf("server %s answered %s: %.200s", c.Base, resp.Status, strings.TrimSpace(string(text))),
+		Message: fmt.Sprintf("server %s answered %s: %.200s", c.Base, resp.Status, strings.TrimSpace(text.String())),
 		Hint:    "is that address a sawlog server?",
 	}
 }
@@ -143,10 +150,14 @@ func (c *Client) read(resp *http.Response, err error) func(out any) error {
 		}
 		defer func() { _ = resp.Body.Close() }() // read to its end, or thrown away
 		if err := json.NewDecoder(resp.Body).Decode(out); err != nil {
-			return &Error{Code: CodeUnavailable, Message: "server " + c.Base + ": its answer breaks off: " + err.Error()}
+			return c.cut(err)
 		}
 		return nil
 	}
+}
+
+func (c *Client) cut(err error) error {
+	return &Error{Code: CodeUnavailable, Message: "server " + c.Base + ": its answer breaks off: " + err.Error()}
 }
 
 func at(kind, name string, more ...string) string {
@@ -326,7 +337,10 @@ func found(err error, out any) error {
 	if !told || e.Report == nil {
 		return err
 	}
-	return cmp.Or(json.Unmarshal(e.Report, out), err)
+	if unread := json.Unmarshal(e.Report, out); unread != nil {
+		return fmt.Errorf("%w; the report with it can't be read: %w", err, unread)
+	}
+	return err
 }
 
 // VerifyRun checks what a run committed; the report is out's, also where an error tells of what it found.

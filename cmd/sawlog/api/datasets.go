@@ -201,10 +201,13 @@ func (s *server) verifyDataset(w http.ResponseWriter, r *http.Request) {
 
 // report answers with a report, also beside the error of what it found.
 func (s *server) report(w http.ResponseWriter, r *http.Request, report any, err error) {
-	if raw, remade := json.Marshal(report); err != nil && remade == nil && string(raw) != "null" {
-		e := *asError(err)
-		e.Report = raw
-		err = &e
+	if err == nil {
+		reply(w, http.StatusOK, report)
+		return
 	}
-	s.answer(w, r, report, err)
+	e := *asError(err)
+	if raw, unwritten := json.Marshal(report); unwritten == nil && string(raw) != "null" {
+		e.Report = raw
+	}
+	s.fail(w, r, &e)
 }
