@@ -143,6 +143,10 @@ func newWorld(t *testing.T) *world {
 		Fold: func(context.Context, *jobs.Spec, jobs.Set) (*loader.Fold, error) { return loader.NewFold(), nil },
 		Detail: func(_ context.Context, _ *jobs.Spec, run *jobs.Run) (*loader.Plan, *loader.Record, error) {
 			if w.long != nil {
+				err := w.long.look()
+				if err != nil {
+					return nil, nil, err
+				}
 				return w.long.plan, w.long.rec, nil
 			}
 			plan := &loader.Plan{

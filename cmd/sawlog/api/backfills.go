@@ -5,7 +5,6 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
-	"time"
 
 	"sawlog/jobs"
 )
@@ -36,7 +35,7 @@ func (s *server) backfill(w http.ResponseWriter, r *http.Request) {
 		s.fail(w, r, err)
 		return
 	}
-	page, err := partOf(r.URL.Query())
+	page, err := previewPart(r.URL.Query())
 	if err != nil {
 		s.fail(w, r, err)
 		return
@@ -54,13 +53,30 @@ type BackfillPage struct {
 }
 
 // backfillPage answers a backfill with a page of its items.
-func (s *server) backfillPage(w http.ResponseWriter, r *http.Request, page part, b *jobs.BackfillView, err error) {
+func (s *server) backfillPage(w http.ResponseWriter, r *http.Request, page previews, b *jobs.BackfillView, err error) {
+	if err == nil && b.DryRun {
+		err = page.items(b.Items)
+	}
 	if err != nil {
 		s.fail(w, r, err)
 		return
 	}
-	b.Items = stretch(&page, b.Items)
+	if !page.whole {
+		b.Items = stretch(&page.part, b.Items)
+	}
 	reply(w, http.StatusOK, BackfillPage{b, page.next()})
+}
+
+// items refuses a page of another preview's items than the page before.
+func (p *previews) items(all []jobs.ItemView) error {
+	if p.whole {
+		return nil
+	}
+	list := make([]jobs.Item, len(all))
+	for i := range all {
+		list[i] = all[i].Item
+	}
+	return p.same(list)
 }
 
 // BackfillList is the answer to GET /api/v1/backfills.
@@ -90,7 +106,7 @@ func (s *server) getBackfill(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	b, err := s.Jobs.GetBackfill(r.PathValue("backfill"))
-	s.backfillPage(w, r, page, b, err)
+	s.backfillPage(w, r, previews{part: page}, b, err)
 }
 
 func (s *server) steerBackfill(how string) http.HandlerFunc {
@@ -102,32 +118,8 @@ func (s *server) steerBackfill(how string) http.HandlerFunc {
 
 // Backfill makes a backfill, or says what it would load: all its items.
 func (c *Client) Backfill(ctx context.Context, b Backfill) (*jobs.BackfillView, error) {
-	const path = "/api/v1/backfills"
-	out := &BackfillPage{}
-	if err := c.post(ctx, path, b, out); err != nil {
-		return nil, err
-	}
-	return allItems(out, func(query url.Values, into *BackfillPage) error {
-		if !b.DryRun {
-			return c.get(ctx, at("backfills", out.ID), query, into)
-		}
-		same := b // the window of the first page, not of a later moment
-		same.From, same.To = out.From.UTC().Format(time.RFC3339Nano), out.To.UTC().Format(time.RFC3339Nano)
-		return c.post(ctx, path+"?"+query.Encode(), same, into)
-	})
-}
-
-// allItems reads the pages that follow a first one.
-func allItems(out *BackfillPage, read func(url.Values, *BackfillPage) error) (*jobs.BackfillView, error) {
-	for next := out.Next; next != ""; {
-		more := &BackfillPage{}
-		if err := read(url.Values{"after": {next}, "limit": {strconv.Itoa(pageMost)}}, more); err != nil {
-			return nil, err
-		}
-		out.Items = append(out.Items, more.Items...)
-		next = more.Next
-	}
-	return out.BackfillView, nil
+	out := &jobs.BackfillView{}
+	return out, c.post(ctx, "/api/v1/backfills?whole=true", b, out)
 }
 
 // Backfills lists backfills, newest first; an empty job means all jobs.
@@ -139,14 +131,23 @@ func (c *Client) Backfills(ctx context.Context, job string) ([]*jobs.BackfillVie
 	return pages(ctx, c, "/api/v1/backfills", query, 0, func(l *BackfillList) ([]*jobs.BackfillView, string) { return l.Backfills, l.Next })
 }
 
-// GetBackfill gets one backfill with all its items.
+// GetBackfill gets one backfill with all its items, which are frozen.
 func (c *Client) GetBackfill(ctx context.Context, id string) (*jobs.BackfillView, error) {
 	out := &BackfillPage{}
-	path := at("backfills", id)
-	if err := c.get(ctx, path, url.Values{"limit": {strconv.Itoa(pageMost)}}, out); err != nil {
+	query := url.Values{"limit": {strconv.Itoa(pageMost)}}
+	if err := c.get(ctx, at("backfills", id), query, out); err != nil {
 		return nil, err
 	}
-	return allItems(out, func(query url.Values, into *BackfillPage) error { return c.get(ctx, path, query, into) })
+	for next := out.Next; next != ""; {
+		more := &BackfillPage{}
+		query.Set("after", next)
+		if err := c.get(ctx, at("backfills", id), query, more); err != nil {
+			return nil, err
+		}
+		out.Items = append(out.Items, more.Items...)
+		next = more.Next
+	}
+	return out.BackfillView, nil
 }
 
 // BackfillState gets how far a backfill is, with one of its items at most.

@@ -280,8 +280,18 @@ func (c *Client) Run(ctx context.Context, id string) (*jobs.Run, error) {
 	return out, c.get(ctx, at("runs", id), nil, out)
 }
 
-// RunDetail gets one run with all its splits and its whole commit.
+// RunDetail gets one run with all its splits and its whole commit. A run that goes
+// on while it is read is read again, twice at most.
 func (c *Client) RunDetail(ctx context.Context, id string) (*RunDetail, error) {
+	for tries := 2; ; tries-- {
+		d, err := c.runPages(ctx, id)
+		if e, told := errors.AsType[*Error](err); !told || e.Code != CodeConflict || tries == 0 {
+			return d, err
+		}
+	}
+}
+
+func (c *Client) runPages(ctx context.Context, id string) (*RunDetail, error) {
 	out := &RunDetail{}
 	query := url.Values{"detail": {"true"}, "limit": {strconv.Itoa(pageMost)}}
 	if err := c.get(ctx, at("runs", id), query, out); err != nil {
@@ -295,7 +305,22 @@ func (c *Client) RunDetail(ctx context.Context, id string) (*RunDetail, error) {
 		}
 		out.add(more)
 	}
+	if n, of := out.lengths(), out.Counts; n != of {
+		return nil, &Error{
+			Code: CodeUnavailable, Hint: "ask again",
+			Message: fmt.Sprintf("run %s: the server answered %d of %d splits, %d of %d inputs, %d of %d files", id, n.Splits, of.Splits, n.Inputs, of.Inputs, n.Files, of.Files),
+		}
+	}
 	return out, nil
+}
+
+// lengths is how much of a run there is here.
+func (d *RunDetail) lengths() RunCounts {
+	n := RunCounts{Splits: len(d.Splits)}
+	if d.Commit != nil {
+		n.Inputs, n.Files = len(d.Commit.Inputs), len(d.Commit.Files)
+	}
+	return n
 }
 
 // add takes in the page that follows.

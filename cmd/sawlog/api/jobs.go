@@ -327,8 +327,31 @@ func previewPart(query url.Values) (previews, error) {
 	return previews{p, whole}, err
 }
 
-// of is what the answer holds of one preview.
-func (p *previews) of(planned *jobs.Planned) (out PlanOf) {
+// planned refuses a page of other plans than the page before. Their ids are no help:
+// one has the moment in it.
+func (p *previews) planned(all ...*jobs.Planned) error {
+	if p.whole {
+		return nil
+	}
+	var lists []any
+	for _, one := range all {
+		if one.Preview == nil {
+			continue
+		}
+		v := *one.Preview
+		lists = append(lists, v.Ranges, v.Retires)
+		for _, split := range v.Splits {
+			lists = append(lists, split.Ranges)
+		}
+		for _, hour := range v.Hours {
+			lists = append(lists, hour.Hour)
+		}
+	}
+	return p.same(lists)
+}
+
+// view is what the answer holds of one preview.
+func (p *previews) view(planned *jobs.Planned) (out PlanOf) {
 	if p.whole {
 		out.Plan = planned.Plan
 	}
@@ -375,19 +398,25 @@ func (s *server) planJob(w http.ResponseWriter, r *http.Request) {
 		s.fail(w, r, err)
 		return
 	}
-	out := PlanList{Plans: []PlanOf{}}
-	for _, set := range sets {
-		if ask.Topic != "" && set.Topic != ask.Topic {
-			continue
-		}
-		p, err := s.Plan(r.Context(), spec, set, jobs.Ask{UpTo: to, AcceptGap: ask.AcceptGap, By: by(r), Scan: ask.Scan})
+	if ask.Topic != "" {
+		sets = slices.DeleteFunc(sets, func(set jobs.Set) bool { return set.Topic != ask.Topic })
+	}
+	all := make([]*jobs.Planned, len(sets))
+	for i, set := range sets {
+		all[i], err = s.Plan(r.Context(), spec, set, jobs.Ask{UpTo: to, AcceptGap: ask.AcceptGap, By: by(r), Scan: ask.Scan})
 		if err != nil {
 			s.fail(w, r, err)
 			return
 		}
-		one := page.of(p)
-		one.Set = set
-		out.Plans = append(out.Plans, one)
+	}
+	if err := page.planned(all...); err != nil {
+		s.fail(w, r, err)
+		return
+	}
+	out := PlanList{Plans: make([]PlanOf, len(all))}
+	for i := range all {
+		out.Plans[i] = page.view(all[i])
+		out.Plans[i].Set = sets[i]
 	}
 	out.Next = page.next()
 	reply(w, http.StatusOK, out)

@@ -2,11 +2,13 @@ package api
 
 import (
 	"encoding/json"
+	"hash/fnv"
 	"math"
 	"net/http"
 	"net/url"
 	"slices"
 	"strconv"
+	"strings"
 )
 
 // Lists are answered in pages. ?limit= says how many entries one holds at most;
@@ -37,7 +39,7 @@ func page[T any](query url.Values, list []T, sorted bool, key func(*T) string) (
 		}
 		list = list[i:]
 	}
-	part = list[:fitting(list, min(limit, len(list)))]
+	part = list[:fitting(list, min(limit, len(list)), new(int))]
 	if len(part) < len(list) {
 		next = key(&part[len(part)-1])
 	}
@@ -48,18 +50,18 @@ func pageGone(after string) error {
 	return &Error{Code: CodeConflict, Message: "after: " + after + " is no longer there", Hint: "begin again without after"}
 }
 
-// fitting is how many of the first n entries one answer holds: all, but for
-// very long ones, and one at least.
-func fitting[T any](list []T, n int) int {
-	length := 0
+// fitting is how many of the first n entries go into an answer that holds length
+// bytes already: all, but for very long ones, and one at least where it holds none.
+func fitting[T any](list []T, n int, length *int) int {
 	for i := range list[:n] {
 		text, err := json.Marshal(list[i])
 		if err != nil {
 			return n // the answer will say so
 		}
-		if length += len(text); length > pageLength && i > 0 {
+		if *length > 0 && *length+len(text) > pageLength {
 			return i
 		}
+		*length += len(text)
 	}
 	return n
 }
@@ -79,13 +81,36 @@ func listed[T any](s *server, w http.ResponseWriter, r *http.Request, list []T, 
 
 // part is the stretch of several lists, one behind the other, that an answer with
 // long lists holds: ?limit= entries behind the first ?after=.
-type part struct{ skip, left, passed, all int }
+type part struct {
+	skip, left  int
+	passed, all int
+	length      int    // bytes of JSON, about, that it holds so far
+	of          string // digest of what the lists are of; "" = it is always the same
+}
 
+// partOf reads what a next says: N, or N-DIGEST.
 func partOf(query url.Values) (p part, err error) {
 	if p.left, err = number(query, "limit", pageLimit, 1, pageMost); err == nil && query.Get("after") != "" {
-		p.skip, err = number(query, "after", 0, 0, maxEntries)
+		var count string
+		count, p.of, _ = strings.Cut(query.Get("after"), "-")
+		p.skip, err = number(url.Values{"after": {count}}, "after", 0, 0, maxEntries)
 	}
 	return p, err
+}
+
+// same tells what the lists are of, which is found anew for each page, and refuses
+// to go on where it is another thing than on the page before: its entries would be
+// there twice, or missing.
+func (p *part) same(v any) error {
+	h := fnv.New64a()
+	if err := json.NewEncoder(h).Encode(v); err != nil {
+		return err
+	}
+	before := p.of
+	if p.of = strconv.FormatUint(h.Sum64(), 16); p.skip > 0 && p.of != before {
+		return &Error{Code: CodeConflict, Message: "after: what the pages are of is another by now", Hint: "begin again without after"}
+	}
+	return nil
 }
 
 // maxEntries is more than any answer counts.
@@ -96,7 +121,10 @@ func (p *part) next() string {
 	if p.passed >= p.all {
 		return ""
 	}
-	return strconv.Itoa(p.passed)
+	if p.of == "" {
+		return strconv.Itoa(p.passed)
+	}
+	return strconv.Itoa(p.passed) + "-" + p.of
 }
 
 // stretch takes what an answer holds of the next of its lists.
@@ -104,7 +132,7 @@ func stretch[T any](p *part, list []T) []T {
 	p.all += len(list)
 	from := min(p.skip, len(list))
 	p.skip -= from
-	n := fitting(list[from:], min(p.left, len(list)-from))
+	n := fitting(list[from:], min(p.left, len(list)-from), &p.length)
 	p.passed += from + n
 	if p.left -= n; from+n < len(list) {
 		p.left = 0 // the lists behind it wait for their turn

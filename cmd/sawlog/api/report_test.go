@@ -85,4 +85,3 @@ func TestGoodReportsAreWrittenOnce(t *testing.T) {
 		t.Errorf("written %d times", n)
 	}
 }
-

@@ -32,8 +32,9 @@ type param struct {
 var (
 	dryRun = param{"dry_run", "boolean", "change nothing, say what would happen", "true"}
 	paged  = []param{{"limit", "integer", "entries of a page, 1 to 1000; very long entries make it shorter", "200"}, {"after", "string", "next of the page before", ""}}
-	// Of previews, which may be long; a plan has one id for the whole of it.
+	// Of previews, which may be long.
 	previewed = append([]param{{"whole", "boolean", "all of it and the plan, too, in one answer: what a plan file holds", "true"}}, paged...)
+	itemized  = append([]param{{"whole", "boolean", "all items in one answer", "true"}}, paged...)
 	// What a data set's own records may have against what is asked for.
 	ofALedger = []string{CodeNotFound, CodeConflict, CodeMismatch}
 	ofAJob    = param{"job", "string", "of this job only", "pageviews-hourly"}
@@ -44,7 +45,7 @@ var (
 )
 
 // previewPages says what a page of previews is.
-const previewPages = "A page is of the ranges, splits, hours and retired files of each preview, one list behind the other. It is planned anew for each page: a plan that has another id is of another moment."
+const previewPages = "A page is of the ranges, splits, hours and retired files of each preview, one list behind the other. It is planned anew for each page, and a page of other plans than the page before is a conflict: ask up to a moment that has passed, or for the whole."
 
 // routes is the table of contents of /api/v1.
 func (s *server) routes() []route {
@@ -95,7 +96,7 @@ func (s *server) jobRoutes() []route {
 		{method: "GET", path: "/backfills", says: "List backfills without their items, newest first", query: slices.Concat([]param{ofAJob}, paged), answer: BackfillList{}, codes: []string{CodeNotFound, CodeConflict}, do: s.listBackfills},
 		{
 			method: "POST", path: "/backfills", says: "Make a backfill of a window, or say what it would load",
-			more: "A page is of items. What a dry run says is found anew for each page: ask for all of them with the window that the first one tells.", query: paged,
+			more: "A page is of items. What a dry run says is found anew for each page, and a page of other items than the page before is a conflict: ask for all of them with the window that the first one tells.", query: itemized,
 			body: Backfill{Job: "pageviews-hourly", From: "2026-11-28", To: "2026-11-30", Only: jobs.OnlyMissing, Order: jobs.NewestFirst}, answer: BackfillPage{}, codes: []string{CodeNotFound, CodeConflict}, do: s.backfill,
 		},
 		{method: "GET", path: "/backfills/{backfill}", says: "Get a backfill with its items", query: paged, answer: BackfillPage{}, codes: []string{CodeNotFound}, do: s.getBackfill},
@@ -139,8 +140,8 @@ func (s *server) runRoutes() []route {
 		},
 		{
 			method: "GET", path: "/runs/{run}", says: "Get a run: who or what started it, its attempts, tasks, phases, ranges, hours and counts",
-			more:  "A page of the detail is of splits, then of the inputs, files, retired files and sealed hours of the commit, one list behind the other; the rest of a run stands on each.",
-			query: append([]param{{"detail", "boolean", "its plan, splits, and its commit with every file, too; they are read where the data set is", "true"}}, paged...), answer: RunDetail{}, codes: []string{CodeNotFound}, do: s.getRun,
+			more:  "A page of the detail is of splits, then of the inputs, files, retired files and sealed hours of the commit, one list behind the other; the rest of a run stands on each. A run that goes on between two pages is a conflict.",
+			query: append([]param{{"detail", "boolean", "its plan, splits, and its commit with every file, too; they are read where the data set is", "true"}}, paged...), answer: RunDetail{}, codes: gone, do: s.getRun,
 		},
 		{method: "POST", path: "/runs/{run}/cancel", says: "Stop a run that has not committed; its plan is abandoned", answer: jobs.Run{}, codes: gone, do: s.cancelRun},
 		{method: "POST", path: "/runs/{run}/retry", says: "Queue an ended run again, with its plan and what is staged of it", body: Retry{AcceptBad: true}, answer: jobs.Run{}, codes: gone, do: s.retryRun},

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/http"
@@ -23,7 +24,7 @@ func (s *server) listRuns(w http.ResponseWriter, r *http.Request) {
 	limit := f.Limit
 	f.Limit++ // to know whether there is more
 	runs := s.Jobs.Runs(f)
-	out := RunList{Runs: runs[:fitting(runs, min(limit, len(runs)))]}
+	out := RunList{Runs: runs[:fitting(runs, min(limit, len(runs)), new(int))]}
 	if n := len(out.Runs); n < len(runs) {
 		out.Next = out.Runs[n-1].Run
 	}
@@ -114,13 +115,22 @@ func (s *server) getRun(w http.ResponseWriter, r *http.Request) {
 		out.Unread = err.Error() // what is known here is answered all the same
 	}
 	if plan != nil {
+		out.Counts.Splits = len(plan.Splits)
+	}
+	if commit != nil {
+		out.Counts.Inputs, out.Counts.Files = len(commit.Inputs), len(commit.Files)
+	}
+	if other := page.same([]any{run.Plan, run.Ledger, out.Counts}); other != nil {
+		s.fail(w, r, cmp.Or(err, other)) // what can't be read has no further pages
+		return
+	}
+	if plan != nil {
 		bare := *plan
 		bare.Splits = []loader.Split{}
-		out.Planned, out.Splits, out.Counts.Splits = &bare, stretch(&page, plan.Splits), len(plan.Splits)
+		out.Planned, out.Splits = &bare, stretch(&page, plan.Splits)
 	}
 	if commit != nil {
 		rec := *commit
-		out.Counts.Inputs, out.Counts.Files = len(rec.Inputs), len(rec.Files)
 		rec.Inputs, rec.Files = stretch(&page, rec.Inputs), stretch(&page, rec.Files)
 		rec.Retires, rec.Sealed = stretch(&page, rec.Retires), stretch(&page, rec.Sealed)
 		out.Commit = &rec
@@ -188,7 +198,11 @@ func (s *server) againRun(w http.ResponseWriter, r *http.Request) {
 		s.fail(w, r, err)
 		return
 	}
-	one := page.of(planned)
+	if err := page.planned(planned); err != nil {
+		s.fail(w, r, err)
+		return
+	}
+	one := page.view(planned)
 	reply(w, http.StatusOK, Again{Root: root, Plan: one.Plan, Preview: one.Preview, Counts: &one.Counts, Next: page.next()})
 }
 
