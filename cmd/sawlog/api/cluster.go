@@ -59,8 +59,8 @@ type Partition struct {
 type Group struct {
 	Name    string        `json:"group"`
 	State   string        `json:"state"`
-	Members int           `json:"members"`
-	Lag     int64         `json:"lag"` // records; -1 = not asked, or a leader does not tell
+	Members int           `json:"members"` // -1 = not asked, or not told
+	Lag     int64         `json:"lag"`     // records; -1 = not asked, or not told of all its partitions
 	Offsets []GroupOffset `json:"offsets,omitempty"`
 }
 
@@ -69,8 +69,8 @@ type GroupOffset struct {
 	Topic     string `json:"topic"`
 	Partition int32  `json:"partition"`
 	Committed int64  `json:"committed"`
-	End       int64  `json:"end"`
-	Lag       int64  `json:"lag"`
+	End       int64  `json:"end"` // -1 = not told
+	Lag       int64  `json:"lag"` // records; -1 = not told
 }
 
 // OverKafka tells of a cluster by its own protocol, over a link that stays its
@@ -124,7 +124,7 @@ func (k overKafka) Groups(ctx context.Context, offsets bool) ([]Group, error) {
 	}
 	out := make([]Group, 0, len(list))
 	for _, g := range list {
-		out = append(out, Group{Name: g.Name, State: g.State, Lag: -1})
+		out = append(out, Group{Name: g.Name, State: g.State, Members: admin.Untold, Lag: admin.Untold})
 	}
 	if !offsets || len(out) == 0 {
 		return out, nil

@@ -3,9 +3,10 @@ package api
 import (
 	"cmp"
 	"context"
-	"errors"
+	"maps"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -68,47 +69,92 @@ func topicOf(t *surveyed) Topic {
 	return out
 }
 
-// fillGroups adds members, offsets and lag to groups.
+// fillGroups adds members, offsets and lag to groups, as far as they are told of;
+// an error says that none is.
 func fillGroups(ctx context.Context, c consumer.Cluster, groups []Group) error {
 	names := make([]string, len(groups))
 	for i := range groups {
 		names[i] = groups[i].Name
 	}
-	described, membersErr := admin.DescribeGroups(ctx, c, names)
-	committed, err := admin.Committed(ctx, c, names)
+	var mu sync.Mutex
+	described, committed := map[string]*admin.Group{}, map[string]map[offsets.TopicPartition]int64{}
+	err := admin.AtCoordinators(ctx, c, names, func(ctx context.Context, of []string) error {
+		var members map[string]*admin.Group
+		var places map[string]map[offsets.TopicPartition]int64
+		err := admin.Together(
+			func() (err error) { members, err = admin.DescribeGroups(ctx, c, of); return err },
+			func() (err error) { places, err = admin.Committed(ctx, c, of); return err },
+		)
+		mu.Lock()
+		defer mu.Unlock()
+		maps.Copy(described, members)
+		maps.Copy(committed, places)
+		return err
+	})
+	if err != nil && len(described)+len(committed) == 0 {
+		return err
+	}
+	ends := endsOf(ctx, c, committed)
+	for i := range groups {
+		g := &groups[i]
+		if d := described[g.Name]; d != nil {
+			g.Members, g.State = len(d.Members), cmp.Or(d.State, g.State)
+		}
+		if of, told := committed[g.Name]; told {
+			g.fill(of, ends)
+		}
+	}
+	return nil
+}
+
+// endsOf are the ends of partitions that groups have offsets of, Untold where they
+// are not told; those that are no more have none.
+func endsOf(ctx context.Context, c consumer.Cluster, committed map[string]map[offsets.TopicPartition]int64) map[offsets.TopicPartition]int64 {
 	wanted := map[offsets.TopicPartition]bool{}
 	for _, of := range committed {
 		for at := range of {
 			wanted[at] = true
 		}
 	}
-	ps, endsErr := admin.PartitionsAt(ctx, c, wanted)
-	_ = admin.AtLeaders(ctx, c, ps, admin.Ends) // the lag is untold where an end is
-	there := admin.ByPlace(ps)
-	for i := range groups {
-		g := &groups[i]
-		if d := described[g.Name]; d != nil {
-			g.Members, g.State = len(d.Members), cmp.Or(d.State, g.State)
+	ends := make(map[offsets.TopicPartition]int64, len(wanted))
+	ps, err := admin.PartitionsAt(ctx, c, wanted)
+	if err != nil && len(ps) == 0 {
+		for at := range wanted {
+			ends[at] = admin.Untold
 		}
-		g.Lag = 0
-		for at, offset := range committed[g.Name] {
-			p := there[at]
-			if p == nil {
-				continue // it is no more
-			}
-			if p.End < 0 {
-				g.Lag = admin.Untold
-				continue
-			}
-			o := GroupOffset{Topic: at.Topic, Partition: at.Partition, Committed: offset, End: p.End, Lag: max(0, p.End-offset)}
-			if g.Lag >= 0 {
-				g.Lag += o.Lag
-			}
-			g.Offsets = append(g.Offsets, o)
-		}
-		slices.SortFunc(g.Offsets, func(a, b GroupOffset) int {
-			return cmp.Or(cmp.Compare(a.Topic, b.Topic), cmp.Compare(a.Partition, b.Partition))
-		})
+		return ends
 	}
-	return errors.Join(membersErr, err, endsErr)
+	_ = admin.AtLeaders(ctx, c, ps, admin.Ends) // those that fail stay untold
+	for _, p := range ps {
+		ends[p.Place()] = p.End
+	}
+	return ends
+}
+
+// fill takes in what a group has committed, but for what is no more.
+func (g *Group) fill(committed, ends map[offsets.TopicPartition]int64) {
+	g.Lag = 0
+	for at, offset := range committed {
+		end, there := ends[at]
+		if !there {
+			continue
+		}
+		o := GroupOffset{Topic: at.Topic, Partition: at.Partition, Committed: offset, End: end, Lag: admin.Untold}
+		if end >= 0 {
+			o.Lag = max(0, end-offset)
+		}
+		g.Lag = sum(g.Lag, o.Lag)
+		g.Offsets = append(g.Offsets, o)
+	}
+	slices.SortFunc(g.Offsets, func(a, b GroupOffset) int {
+		return cmp.Or(cmp.Compare(a.Topic, b.Topic), cmp.Compare(a.Partition, b.Partition))
+	})
+}
+
+// sum is untold where one of both is.
+func sum(a, b int64) int64 {
+	if a < 0 || b < 0 {
+		return admin.Untold
+	}
+	return a + b
 }

@@ -84,6 +84,13 @@ func (s *series) put(d *prometheus.Desc, v int64, labels ...string) {
 	s.ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, float64(v), labels...)
 }
 
+// told shows what is known.
+func (s *series) told(d *prometheus.Desc, v int64, labels ...string) {
+	if v >= 0 {
+		s.put(d, v, labels...)
+	}
+}
+
 // take tells whether there is room for n series more.
 func (s *series) take(n int) bool {
 	if s.room < int64(n) {
@@ -128,17 +135,17 @@ func label(name string) string {
 
 func (s *series) group(g *Group) {
 	name := label(g.Name)
-	if s.take(1) {
+	if g.Members >= 0 && s.take(1) {
 		s.put(groupMember, int64(g.Members), name)
 	}
 	for i := 0; i < len(g.Offsets); { // they are in order of topics
 		topic, at, lag, from := g.Offsets[i].Topic, int64(0), int64(0), i
 		for ; i < len(g.Offsets) && g.Offsets[i].Topic == topic; i++ {
-			at, lag = at+g.Offsets[i].Committed, lag+g.Offsets[i].Lag
+			at, lag = at+g.Offsets[i].Committed, sum(lag, g.Offsets[i].Lag)
 		}
 		if s.take(2) {
 			s.put(groupAtSum, at, name, topic)
-			s.put(groupLagSum, lag, name, topic)
+			s.told(groupLagSum, lag, name, topic)
 		}
 		if !s.take(seriesOfOffset * (i - from)) {
 			continue
@@ -146,7 +153,7 @@ func (s *series) group(g *Group) {
 		for _, o := range g.Offsets[from:i] {
 			index := strconv.Itoa(int(o.Partition))
 			s.put(groupAt, o.Committed, name, topic, index)
-			s.put(groupLag, o.Lag, name, topic, index)
+			s.told(groupLag, o.Lag, name, topic, index)
 		}
 	}
 }

@@ -1,0 +1,60 @@
+package admin
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"sawlog/consumer"
+)
+
+// groupPatience is how long one coordinator may hold up whoever watches: it may
+// have a million offsets to tell of.
+const groupPatience = 3 * time.Second
+
+// AtCoordinators has groups asked for coordinator by coordinator, all at once and
+// groupPatience at most. Asked for together, one coordinator that is not known or
+// does not answer fails the request for all. The error names those that failed.
+func AtCoordinators(ctx context.Context, c consumer.Requestor, groups []string, ask func(ctx context.Context, of []string) error) error {
+	led, refused, err := coordinators(ctx, c, groups)
+	if err != nil {
+		return err
+	}
+	asks := []func() error{func() error { return refused }}
+	for _, id := range slices.Sorted(maps.Keys(led)) {
+		asks = append(asks, func() error {
+			within, done := context.WithTimeout(ctx, groupPatience)
+			defer done()
+			if err := ask(within, led[id]); err != nil {
+				return fmt.Errorf("coordinator %d: %w", id, err)
+			}
+			return nil
+		})
+	}
+	return Together(asks...)
+}
+
+// coordinators are the groups of each coordinator. Those that none is known of are
+// left out, and are refused.
+func coordinators(ctx context.Context, c consumer.Requestor, groups []string) (led map[int32][]string, refused, err error) {
+	req := kmsg.NewPtrFindCoordinatorRequest()
+	req.CoordinatorKeys = groups
+	resp, err := consumer.Ask[*kmsg.FindCoordinatorResponse](ctx, c, req)
+	if err != nil {
+		return nil, nil, err
+	}
+	var all refusals
+	led = map[int32][]string{}
+	for _, at := range resp.Coordinators {
+		if err := refusal("coordinator of "+at.Key, at.ErrorCode, at.ErrorMessage); err != nil {
+			all.add(err)
+			continue
+		}
+		led[at.NodeID] = append(led[at.NodeID], at.Key)
+	}
+	return led, all.err(), nil
+}
