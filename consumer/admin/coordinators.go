@@ -14,7 +14,7 @@ import (
 
 // groupPatience is how long one coordinator may hold up whoever watches: it may
 // have a million offsets to tell of.
-const groupPatience = 3 * time.Second
+const groupPatience = 2 * time.Second
 
 // AtCoordinators has groups asked for coordinator by coordinator, all at once and
 // groupPatience at most. Asked for together, one coordinator that is not known or
