@@ -3,6 +3,7 @@ package console
 import (
 	"context"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/url"
 	"slices"
@@ -33,19 +34,21 @@ func (k *console) askConfigs(ctx context.Context, r *http.Request, _ zone) (*con
 	if err != nil {
 		return nil, err
 	}
-	var sent url.Values
-	if r.Form.Has("preview") {
-		sent = r.Form
-	}
+	wanted := wantedSettings(r.Form)
 	c := &confirm{
 		Title: "Configs of " + t.Name, Back: topicHref(t.Name), Name: t.Name, Form: r.URL.Path, Fields: []field{{Name: "preview", Value: "1", Type: "hidden"}},
 		Does:     "Sets configs of the topic. An empty one is at its default. Nothing is changed before it was shown here.",
-		Settings: k.topicSettings(set, sent),
+		Settings: k.topicSettings(set, wanted),
 	}
-	if sent == nil {
+	for _, name := range slices.Sorted(maps.Keys(set)) {
+		if job := consumer.HoldingJob(name); job != "" {
+			c.Notes = append(c.Notes, "Job "+job+" has retention spare what it has yet to load, by "+name+", which it moves on by itself: it is not to be set here. If the job is no more, sawlog topic alter "+shell(t.Name)+" --unset "+name+" takes it off.")
+		}
+	}
+	if !r.Form.Has("preview") {
 		return c, nil
 	}
-	if err := unknownSettings(c.Settings, sent); err != nil {
+	if err := unknownSettings(c.Settings, wanted); err != nil {
 		return c.refused(err)
 	}
 	changes := changesOf(c.Settings, set)
@@ -105,10 +108,6 @@ func (c *confirm) previewConfigs(t *admin.Topic, changes []configChange) {
 		diff.add(change.Name, now, from, to)
 		if slices.Contains(deletes, change.Name) {
 			c.Danger = true
-		}
-		if job := consumer.HoldingJob(change.Name); job != "" {
-			c.Danger = true
-			c.Notes = append(c.Notes, "Job "+job+" set "+change.Name+" so that retention spares what it has yet to load; what retention takes before is lost to it.")
 		}
 	}
 	if c.Danger {

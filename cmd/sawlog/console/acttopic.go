@@ -32,14 +32,14 @@ func (k *console) askNewTopic(ctx context.Context, r *http.Request, _ zone) (*co
 			{Name: "partitions", Label: "Partitions", Type: "text", Value: r.Form.Get("partitions"), Hint: "empty = the server's default; more can be added later, none taken away"},
 			{Name: "replication", Label: "Copies of each", Type: "text", Value: r.Form.Get("replication"), Hint: "empty = the server's default; no more than there are brokers"},
 		},
-		Settings: k.topicSettings(nil, sent),
+		Settings: k.topicSettings(nil, wantedSettings(sent)),
 	}
 	cluster, within, end, err := k.kafka(ctx)
 	defer end()
 	if err != nil || sent == nil {
 		return c, err
 	}
-	if err := unknownSettings(c.Settings, sent); err != nil {
+	if err := unknownSettings(c.Settings, wantedSettings(sent)); err != nil {
 		return c.refused(err)
 	}
 	t, err := newTopicOf(sent)
@@ -97,9 +97,11 @@ func newTopicOf(sent url.Values) (t admin.NewTopic, err error) {
 		}
 		t.Replicas = int16(n)
 	}
-	given := givenSettings(sent)
-	for _, name := range slices.Sorted(maps.Keys(given)) {
-		t.Configs = append(t.Configs, [2]string{name, given[name]})
+	wanted := wantedSettings(sent)
+	for _, name := range slices.Sorted(maps.Keys(wanted)) {
+		if wanted[name] != "" {
+			t.Configs = append(t.Configs, [2]string{name, wanted[name]})
+		}
 	}
 	return t, nil
 }

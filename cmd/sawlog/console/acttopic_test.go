@@ -1,8 +1,10 @@
 package console
 
 import (
+	"html"
 	"net/http"
 	"net/url"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -100,7 +102,8 @@ func TestChangeConfigs(t *testing.T) {
 	s.has(s.page("/console/topics/x", http.StatusOK), ">5000<", ">86400000<")
 	s.has(s.deed(base, form, http.StatusConflict), "max.message.bytes has changed since it was shown")
 
-	page = s.page(base+"?preview=1&config.max.message.bytes=5000", http.StatusOK) // retention.ms is empty
+	s.has(s.page(base+"?preview=1&config.max.message.bytes=5000", http.StatusOK), "Nothing differs") // what is not named stays
+	page = s.page(base+"?preview=1&config.max.message.bytes=5000&config.retention.ms=", http.StatusOK)
 	s.has(page, "--unset retention.ms", "the default: 604800000", "deleted for good", "danger")
 	form = s.form(page)
 	s.alter("x", "retention.ms", new("1000000"))
@@ -109,11 +112,74 @@ func TestChangeConfigs(t *testing.T) {
 	s.deed(base, form, http.StatusSeeOther)
 	s.lacks(s.page("/console/topics/x", http.StatusOK), ">86400000<")
 
-	s.alter("x", "retention.hold.loads", new("0:5"))
-	s.has(s.page(base, http.StatusOK), "retention.hold.loads", "Offsets that job loads has yet to load")
-	s.has(s.page(base+"?preview=1&config.max.message.bytes=5000", http.StatusOK), "--unset retention.hold.loads", "Job loads set retention.hold.loads")
 	s.deed(base, url.Values{"id": form["id"]}, http.StatusBadRequest)
 	s.has(s.page("/console/topics/__none/configs", http.StatusNotFound), "__none")
+}
+
+// inputs are the configs that a page's form would send if nobody changed it.
+func (s *stand) inputs(page string) url.Values {
+	s.t.Helper()
+	values := url.Values{"preview": {"1"}}
+	for _, m := range regexp.MustCompile(`name="((?:config|old)\.[^"]*)" value="([^"]*)"`).FindAllStringSubmatch(page, -1) {
+		values.Set(m[1], html.UnescapeString(m[2]))
+	}
+	for _, m := range regexp.MustCompile(`<select id="[^"]*" name="(config\.[^"]*)">(.*?)</select>`).FindAllStringSubmatch(page, -1) {
+		values.Set(m[1], "")
+		if chosen := regexp.MustCompile(`<option selected>([^<]*)<`).FindStringSubmatch(m[2]); chosen != nil {
+			values.Set(m[1], html.UnescapeString(chosen[1]))
+		}
+	}
+	return values
+}
+
+// TestConfigsOfAnOldForm: between the form and its preview others change configs, and
+// jobs what they hold. The deed is what the user changed, and nothing else.
+func TestConfigsOfAnOldForm(t *testing.T) {
+	s := newStand(t, nil)
+	s.create("x", 1, "retention.ms", "86400000", "preallocate", "TRUE")
+	const base = "/console/topics/x/configs"
+	for _, step := range []struct {
+		what, config string
+		to           *string
+	}{
+		{"a first hold", "retention.hold.loads", new("0:5")},
+		{"a hold that moves on", "retention.hold.loads", new("0:900")},
+		{"a hold that is let go", "retention.hold.loads", nil},
+		{"another that is set", "segment.ms", new("3600000")},
+		{"another that is unset", "segment.ms", nil},
+		{"another that is changed", "retention.ms", new("1000000")},
+	} {
+		s.alter("x", "max.message.bytes", nil)
+		form := s.inputs(s.page(base, http.StatusOK))
+		if len(form) < 20 || form.Get("config.retention.ms") != form.Get("old.retention.ms") {
+			t.Fatalf("the form: %v", form)
+		}
+		s.alter("x", step.config, step.to)
+		s.has(s.page(base+"?"+form.Encode(), http.StatusOK), "Nothing differs")
+		form.Set("config.max.message.bytes", "5000")
+		page := s.page(base+"?"+form.Encode(), http.StatusOK)
+		s.has(page, "Change 1 config<", "sawlog topic alter x --config max.message.bytes=5000<")
+		if deed := s.form(page); len(deed["change"]) != 1 {
+			t.Errorf("%s: the deed changes %v", step.what, deed["change"])
+		}
+		// The page has a form again, of what there is now and what the user wants.
+		if again := s.page(base+"?"+s.inputs(page).Encode(), http.StatusOK); mainOf(again) != mainOf(page) {
+			t.Errorf("%s: previewed again it is another:\n%s", step.what, mainOf(again))
+		}
+	}
+	// The very config the user changes was changed: the preview says what it is now.
+	form := s.inputs(s.page(base, http.StatusOK))
+	s.alter("x", "retention.ms", new("7777"))
+	form.Set("config.retention.ms", "")
+	s.has(s.page(base+"?"+form.Encode(), http.StatusOK), "--unset retention.ms", ">7777<")
+
+	s.alter("x", "retention.hold.loads", new("0:5"))
+	page := s.page(base, http.StatusOK)
+	s.has(page, "Job loads has retention spare", "sawlog topic alter x --unset retention.hold.loads takes it off")
+	s.lacks(page, "config.retention.hold.loads")
+	for _, to := range []string{"", "0:9"} {
+		s.has(s.page(base+"?preview=1&config.retention.hold.loads="+to, http.StatusBadRequest), "is set by job loads")
+	}
 }
 
 // TestAddPartitions: more, never fewer, from as many as were shown.

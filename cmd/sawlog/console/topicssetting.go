@@ -21,16 +21,19 @@ type topicSetting struct {
 	Origin      string // of the default
 	Doc         string
 	Choices     []string
-	Set         bool // on the topic
-	Wrong       bool // brokers refuse the value
+	Set         bool    // on the topic
+	Shown       *string // what of a topic that is there the form shows before anybody changes it
+	Wrong       bool    // brokers refuse the value
 }
 
-// settingPrefix is what the names of configs begin with in forms.
-const settingPrefix = "config."
+// What the names of configs begin with in forms: of a value, and of the one that the
+// form showed at first.
+const settingPrefix, shownPrefix = "config.", "old."
 
-// settings are the configs a topic may have, those it sets with their values. A
-// form that was sent says the values instead.
-func (k *console) topicSettings(set map[string]string, sent url.Values) []topicSetting {
+// topicSettings are the configs a topic may have, those it sets with their values, or
+// those that are wanted instead. What jobs hold is not among them: they move it on by
+// themselves.
+func (k *console) topicSettings(set, wanted map[string]string) []topicSetting {
 	var out []topicSetting
 	if k.TopicDefaults != nil {
 		for _, d := range k.TopicDefaults() {
@@ -42,29 +45,34 @@ func (k *console) topicSettings(set map[string]string, sent url.Values) []topicS
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(set)) {
-		if !slices.ContainsFunc(out, func(s topicSetting) bool { return s.Name == name }) {
-			s := topicSetting{Name: name, Origin: "not known here"}
-			if job := consumer.HoldingJob(name); job != "" {
-				s.Origin, s.Doc = "nothing is kept", "Offsets that job "+job+" has yet to load; retention spares the records behind them. The job sets it."
-			}
-			out = append(out, s)
+		if consumer.HoldingJob(name) == "" && !slices.ContainsFunc(out, func(s topicSetting) bool { return s.Name == name }) {
+			out = append(out, topicSetting{Name: name, Origin: "not known here"})
 		}
 	}
 	for i := range out {
 		s := &out[i]
 		s.Value, s.Set = set[s.Name]
-		if sent != nil {
-			s.Value = strings.TrimSpace(sent.Get(settingPrefix + s.Name))
+		if set != nil {
+			s.Shown = new(s.Value)
+		}
+		if to, changes := wanted[s.Name]; changes {
+			s.Value = to
+		}
+		if len(s.Choices) > 0 && s.Value != "" && !slices.Contains(s.Choices, s.Value) {
+			s.Choices = append(s.Choices, s.Value) // or the form would send another
 		}
 	}
 	return out
 }
 
-// unknownSettings refuses a form that names configs there are not.
-func unknownSettings(known []topicSetting, sent url.Values) error {
-	for _, name := range slices.Sorted(maps.Keys(givenSettings(sent))) {
+// unknownSettings refuses configs there are not, and those that jobs set.
+func unknownSettings(known []topicSetting, wanted map[string]string) error {
+	for _, name := range slices.Sorted(maps.Keys(wanted)) {
 		if slices.ContainsFunc(known, func(s topicSetting) bool { return s.Name == name }) {
 			continue
+		}
+		if job := consumer.HoldingJob(name); job != "" {
+			return &jobs.Refusal{Kind: jobs.ErrInvalid, Msg: name + " is set by job " + job + ", which moves it on as it loads", Hint: "sawlog topic alter TOPIC --unset " + name + " takes it off"}
 		}
 		var all []string
 		for _, s := range known {
@@ -79,12 +87,16 @@ func unknownSettings(known []topicSetting, sent url.Values) error {
 	return nil
 }
 
-// givenSettings are the configs a form gives a value.
-func givenSettings(sent url.Values) map[string]string {
+// wantedSettings are the configs that a form gives another value than it showed, "" =
+// the default. What it doesn't name, or leaves as it was, stays as it is, whatever
+// that is by now: somebody else may have changed it since.
+func wantedSettings(sent url.Values) map[string]string {
 	out := map[string]string{}
 	for key := range sent {
-		if name, ok := strings.CutPrefix(key, settingPrefix); ok && strings.TrimSpace(sent.Get(key)) != "" {
-			out[name] = strings.TrimSpace(sent.Get(key))
+		name, ok := strings.CutPrefix(key, settingPrefix)
+		to := strings.TrimSpace(sent.Get(key))
+		if ok && (!sent.Has(shownPrefix+name) || to != strings.TrimSpace(sent.Get(shownPrefix+name))) {
+			out[name] = to
 		}
 	}
 	return out
