@@ -7,7 +7,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// Requestor sends one request and waits for its answer.
+// Requestor sends one request and waits for its answer. Of a request that is
+// answered in pieces there may be an answer and an error: some brokers answered.
 type Requestor interface {
 	Request(ctx context.Context, req kmsg.Request) (kmsg.Response, error)
 }
@@ -22,14 +23,20 @@ type Cluster interface {
 
 // Ask sends a request and sees that the answer is of its kind.
 func Ask[T kmsg.Response](ctx context.Context, c Requestor, req kmsg.Request) (T, error) {
-	var none T
-	got, err := c.Request(ctx, req)
+	answer, err := AskPieces[T](ctx, c, req)
 	if err != nil {
+		var none T
 		return none, err
 	}
-	answer, ok := got.(T)
-	if !ok {
-		return none, fmt.Errorf("%s: an answer of another kind, %T", kmsg.NameForKey(req.Key()), got)
-	}
 	return answer, nil
+}
+
+// AskPieces is Ask, and keeps what some brokers answered where others did not.
+func AskPieces[T kmsg.Response](ctx context.Context, c Requestor, req kmsg.Request) (T, error) {
+	got, err := c.Request(ctx, req)
+	answer, ok := got.(T)
+	if !ok && err == nil {
+		err = fmt.Errorf("%s: an answer of another kind, %T", kmsg.NameForKey(req.Key()), got)
+	}
+	return answer, err
 }

@@ -110,7 +110,7 @@ func (b kafkaBroker) Request(ctx context.Context, req kmsg.Request) (kmsg.Respon
 }
 
 // within bounds one request by the cluster's timeout and says in the error
-// whom it was sent to.
+// whom it was sent to; beside it stands what other brokers answered.
 func (k *KafkaCluster) within(ctx context.Context, whom string, do func(context.Context) (kmsg.Response, error)) (kmsg.Response, error) {
 	bounded, cancel := context.WithTimeout(ctx, k.timeout)
 	defer cancel()
@@ -119,11 +119,11 @@ func (k *KafkaCluster) within(ctx context.Context, whom string, do func(context.
 	case err == nil:
 		return resp, nil
 	case ctx.Err() != nil:
-		return nil, ctx.Err()
+		return resp, ctx.Err()
 	case errors.Is(err, context.DeadlineExceeded):
-		return nil, fmt.Errorf("%w: %s: no answer within %v", ErrUnavailable, whom, k.timeout)
+		return resp, fmt.Errorf("%w: %s: no answer within %v", ErrUnavailable, whom, k.timeout)
 	default:
-		return nil, fmt.Errorf("%s: %w", whom, classify(err))
+		return resp, fmt.Errorf("%s: %w", whom, classify(err))
 	}
 }
 

@@ -248,5 +248,5 @@ func (a *app) forget(ctx context.Context, k *kafka, id int32) error {
 	if err := a.confirm(fmt.Sprintf("forget broker %d", id)); err != nil {
 		return err
 	}
-	return admin.Forget(ctx, k, id)
+	return deed(admin.Forget(ctx, k, id), "sawlog cluster brokers shows whether it is there still")
 }

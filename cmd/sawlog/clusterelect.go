@@ -79,7 +79,7 @@ func (a *app) electNow(ctx context.Context, k *kafka, kind admin.Election, named
 		}
 		var err error
 		if refused, err = admin.Elect(ctx, k, kind, places); err != nil {
-			return err
+			return deed(err, "sawlog cluster status")
 		}
 		f, err := k.fleet(ctx)
 		if err != nil {

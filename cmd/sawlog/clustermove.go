@@ -302,5 +302,5 @@ func (k *kafka) reassign(ctx context.Context, moves []move, cancel bool) error {
 			list[i].Replicas, m.State = m.To, "moving"
 		}
 	}
-	return admin.Move(ctx, k, list)
+	return deed(admin.Move(ctx, k, list), "sawlog cluster status shows the moves under way")
 }

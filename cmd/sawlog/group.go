@@ -3,7 +3,6 @@ package main
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -11,7 +10,6 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"github.com/twmb/franz-go/pkg/kerr"
 
 	"sawlog/cmd/sawlog/output"
 	"sawlog/consumer/admin"
@@ -305,11 +303,11 @@ func (a *app) resetGroup(ctx context.Context, k *kafka, group string, q offsets.
 			return err
 		}
 		err := admin.Commit(ctx, k, group, &topics[0], to)
-		if _, refused := errors.AsType[*kerr.Error](err); refused {
+		if admin.Joined(err) {
 			return &output.Error{Code: output.Conflict, Err: err, Hint: "stop the group's members first"}
 		}
 		if err != nil {
-			return err
+			return deed(err, "sawlog group describe "+group)
 		}
 	}
 	return a.print.Print(moved, func() *output.Rows {

@@ -2,6 +2,8 @@ package main
 
 import (
 	"context"
+	"errors"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -45,17 +47,17 @@ func (a *app) deleteGroups(ctx context.Context, k *kafka, groups []string, dryRu
 			return err
 		}
 	}
+	gone, err := groups, error(nil)
 	if !dryRun {
 		if err := a.confirm("delete " + strings.Join(groups, ", ")); err != nil {
 			return err
 		}
-		if err := admin.DeleteGroups(ctx, k, groups); err != nil {
-			return err
-		}
+		gone, err = admin.DeleteGroups(ctx, k, groups)
 	}
-	return a.print.Print(map[string]any{"deleted": groups, "dry_run": dryRun}, func() *output.Rows {
+	err = deed(err, "sawlog group list shows those that are there still")
+	return a.printDone(len(gone), err, map[string]any{"deleted": gone, "dry_run": dryRun}, func() *output.Rows {
 		rows := &output.Rows{Head: []string{"DELETED"}}
-		for _, g := range groups {
+		for _, g := range gone {
 			rows.Add(g)
 		}
 		return rows
@@ -74,12 +76,12 @@ type forgotten struct {
 // deleteOffsets has groups forget where they stand on a topic.
 func (a *app) deleteOffsets(ctx context.Context, k *kafka, groups []string, topic string, dryRun bool) error {
 	done := []forgotten{}
-	of := map[string][]int32{}
 	for _, group := range groups {
 		d, err := k.describeGroup(ctx, group)
 		if err != nil {
 			return err
 		}
+		before := len(done)
 		for _, p := range d.Positions {
 			switch {
 			case p.Topic != topic:
@@ -90,28 +92,53 @@ func (a *app) deleteOffsets(ctx context.Context, k *kafka, groups []string, topi
 			case p.Committed < 0 || p.End < 0: // the group or the topic knows nothing of it
 				continue
 			}
-			of[group] = append(of[group], p.Partition)
 			done = append(done, forgotten{group, topic, p.Partition, p.Committed, dryRun})
 		}
-		if len(of[group]) == 0 {
+		if len(done) == before {
 			return output.Errorf(output.NotFound, "group %s has no offsets of %s", group, topic).WithHint("sawlog group describe %s shows those it has", group)
 		}
 	}
+	var err error
 	if !dryRun {
 		if err := a.confirm("delete the offsets of " + topic + " of " + strings.Join(groups, ", ")); err != nil {
 			return err
 		}
-		for _, group := range groups {
-			if err := admin.DeleteOffsets(ctx, k, group, topic, of[group]); err != nil {
-				return err
-			}
-		}
+		done, err = k.forgetOffsets(ctx, groups, topic, done)
 	}
-	return a.print.Print(done, func() *output.Rows {
+	return a.printDone(len(done), deed(err, "sawlog group describe shows those a group has still"), done, func() *output.Rows {
 		rows := &output.Rows{Head: []string{"GROUP", "TOPIC", "PARTITION", "COMMITTED"}}
 		for _, f := range done {
 			rows.Add(f.Group, f.Topic, f.Partition, f.Committed)
 		}
 		return rows
 	})
+}
+
+// forgetOffsets has groups forget offsets, one group after the other until one is
+// refused, and returns those that are forgotten.
+func (k *kafka) forgetOffsets(ctx context.Context, groups []string, topic string, all []forgotten) (done []forgotten, err error) {
+	for _, group := range groups {
+		var of []int32
+		for _, f := range all {
+			if f.Group == group {
+				of = append(of, f.Partition)
+			}
+		}
+		gone, err := admin.DeleteOffsets(ctx, k, group, topic, of)
+		for _, f := range all {
+			if f.Group == group && slices.Contains(gone, f.Partition) {
+				done = append(done, f)
+			}
+		}
+		if err != nil && len(done) > 0 {
+			if partly, some := errors.AsType[*admin.Partly](err); some {
+				err = partly.Err
+			}
+			err = &admin.Partly{Done: len(done), Of: len(all), Err: err}
+		}
+		if err != nil {
+			return done, err
+		}
+	}
+	return done, nil
 }

@@ -84,6 +84,9 @@ func (a *app) topicCreate() *cobra.Command {
 			}
 			defer k.Close()
 			made, err := admin.CreateTopic(cmd.Context(), k, admin.NewTopic{Name: args[0], Partitions: partitions, Replicas: replication, Configs: pairs}, dryRun)
+			if err != nil && !dryRun {
+				err = deed(err, "sawlog topic describe "+args[0]+" shows whether it is there")
+			}
 			if err != nil {
 				return err
 			}
@@ -131,23 +134,22 @@ func (a *app) topicDelete() *cobra.Command {
 			if _, err := admin.Topics(cmd.Context(), k, args...); err != nil {
 				return err
 			}
+			gone := args
 			if !dryRun {
 				if err := a.confirm("delete " + strings.Join(args, ", ")); err != nil {
 					return err
 				}
-				if err := admin.DeleteTopics(cmd.Context(), k, args); err != nil {
-					return err
-				}
+				gone, err = admin.DeleteTopics(cmd.Context(), k, args)
 			}
 			type deleted struct {
 				Name   string `json:"name"`
 				DryRun bool   `json:"dry_run"`
 			}
 			list := []deleted{}
-			for _, name := range args {
+			for _, name := range gone {
 				list = append(list, deleted{name, dryRun})
 			}
-			return a.print.Print(list, func() *output.Rows {
+			return a.printDone(len(list), deed(err, "sawlog topic list shows those that are there still"), list, func() *output.Rows {
 				rows := &output.Rows{Head: []string{"DELETED"}}
 				for _, d := range list {
 					rows.Add(d.Name)

@@ -107,6 +107,7 @@ func (a *app) topicAlter() *cobra.Command {
 			if _, err := admin.Topics(cmd.Context(), k, args[0]); err != nil {
 				return err
 			}
+			look := "sawlog topic describe " + args[0]
 			if partitions != 0 { // before anything is changed
 				if err := admin.CreatePartitions(cmd.Context(), k, args[0], partitions, true); err != nil {
 					return err
@@ -114,13 +115,21 @@ func (a *app) topicAlter() *cobra.Command {
 			}
 			if len(pairs)+len(unset) > 0 {
 				change := admin.Change{Kind: kmsg.ConfigResourceTypeTopic, Name: args[0], Set: pairs, Unset: unset}
-				if err := admin.AlterConfigs(cmd.Context(), k, []admin.Change{change}, dryRun); err != nil {
+				err := admin.AlterConfigs(cmd.Context(), k, []admin.Change{change}, dryRun)
+				if !dryRun {
+					err = deed(err, look)
+				}
+				if err != nil {
 					return err
 				}
 			}
 			if partitions != 0 && !dryRun {
-				if err := admin.CreatePartitions(cmd.Context(), k, args[0], partitions, false); err != nil {
-					return err
+				err := admin.CreatePartitions(cmd.Context(), k, args[0], partitions, false)
+				if err != nil && len(pairs)+len(unset) > 0 {
+					err = &admin.Partly{Done: 1, Of: 2, Err: err}
+				}
+				if err != nil {
+					return deed(err, look)
 				}
 			}
 			configs, err := k.topicConfigs(cmd.Context(), args[0], false)

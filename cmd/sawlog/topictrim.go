@@ -71,6 +71,7 @@ func (a *app) trim(ctx context.Context, k *kafka, q offsets.Query, dryRun bool) 
 	if err := a.warnOfHolds(ctx, k, q.Topic, done); err != nil {
 		return err
 	}
+	var failed error
 	if !dryRun {
 		if err := a.confirm("delete the oldest records of " + q.Topic); err != nil {
 			return err
@@ -83,14 +84,13 @@ func (a *app) trim(ctx context.Context, k *kafka, q offsets.Query, dryRun bool) 
 		if errors.Is(err, kerr.PolicyViolation) {
 			return &output.Error{Code: output.Usage, Err: err, Hint: "sawlog topic alter " + q.Topic + " --config cleanup.policy=compact,delete allows both"}
 		}
-		if err != nil {
-			return err
-		}
+		failed = deed(err, "sawlog topic offsets "+q.Topic+" shows where the logs start now")
+		done = slices.DeleteFunc(done, func(d trimmed) bool { _, is := starts[d.Partition]; return !is })
 		for i := range done {
 			done[i].To = starts[done[i].Partition]
 		}
 	}
-	return a.print.Print(done, func() *output.Rows {
+	return a.printDone(len(done), failed, done, func() *output.Rows {
 		rows := &output.Rows{Head: []string{"TOPIC", "PARTITION", "START", "NEW START", "RECORDS≤"}}
 		for _, d := range done {
 			rows.Add(d.Topic, d.Partition, d.From, d.To, d.To-d.From)

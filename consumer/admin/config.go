@@ -104,5 +104,5 @@ func AlterConfigs(ctx context.Context, c consumer.Requestor, changes []Change, d
 	for _, r := range resp.Resources {
 		all.add(refusal("configs of "+r.ResourceName, r.ErrorCode, r.ErrorMessage))
 	}
-	return all.err()
+	return all.deed()
 }

@@ -19,6 +19,11 @@ type fake struct {
 	leaderless           map[int32]bool // partitions
 	move                 *Placement     // one move under way, which adds brokers
 	leader               bool           // there is an active controller
+
+	refused map[string]*kerr.Error // topics, in metadata
+	dirs    kmsg.Response          // the log directories of all brokers; nil = one
+	deed    kmsg.Response          // the answer to every other request
+	failed  error                  // and the error beside it
 }
 
 func threeBrokers() *fake {
@@ -50,6 +55,9 @@ func (f *fake) Request(_ context.Context, req kmsg.Request) (kmsg.Response, erro
 	case *kmsg.ListOffsetsRequest:
 		return f.offsets(r), nil
 	case *kmsg.DescribeLogDirsRequest:
+		if f.dirs != nil {
+			return f.dirs, nil
+		}
 		return f.logDirs(), nil
 	case *kmsg.DescribeClusterRequest:
 		resp := kmsg.NewPtrDescribeClusterResponse()
@@ -72,7 +80,10 @@ func (f *fake) Request(_ context.Context, req kmsg.Request) (kmsg.Response, erro
 		resp.SupportedFeatures = []kmsg.ApiVersionsResponseSupportedFeature{{Name: formatFeature, MaxVersion: 2}}
 		return resp, nil
 	}
-	return nil, errors.New("the fake knows no such request")
+	if f.deed == nil && f.failed == nil {
+		return nil, errors.New("the fake knows no such request")
+	}
+	return f.deed, f.failed
 }
 
 func (f *fake) quorum() kmsg.Response {
@@ -106,6 +117,11 @@ func (f *fake) metadata(r *kmsg.MetadataRequest) kmsg.Response {
 		t.Topic, t.TopicID, t.IsInternal = &name, [16]byte{byte(len(name))}, name == "__internal"
 		if fakeTopics[name] == 0 {
 			t.ErrorCode = kerr.UnknownTopicOrPartition.Code
+		}
+		if code := f.refused[name]; code != nil {
+			t.ErrorCode = code.Code
+			resp.Topics = append(resp.Topics, t)
+			continue
 		}
 		for i := range int32(fakeTopics[name]) {
 			p := kmsg.NewMetadataResponseTopicPartition()

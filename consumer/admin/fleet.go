@@ -33,7 +33,7 @@ type Broker struct {
 	Holds   int
 	Prefers int   // partitions it leads when all brokers are up
 	Log     int64 // bytes of its logs
-	Free    int64 // bytes of its disk
+	Free    int64 // bytes of the disks of its directories, added up
 	Disk    int64
 }
 
@@ -136,18 +136,40 @@ func (f *Fleet) Weigh(ctx context.Context, c consumer.Cluster) error {
 		if err != nil {
 			return err
 		}
-		b := f.Broker(id)
-		b.Log = 0
-		for _, dir := range resp.Dirs {
-			b.Free, b.Disk = dir.UsableBytes, dir.TotalBytes
-			for _, t := range dir.Topics {
-				for _, p := range t.Partitions {
-					b.Log += p.Size
-				}
+		if err := refusal("log directories", resp.ErrorCode, nil); err != nil {
+			return err
+		}
+		return f.Broker(id).weigh(resp.Dirs)
+	})
+}
+
+// weigh adds up directories. Where one of them can't be read, no sum is told.
+func (b *Broker) weigh(dirs []kmsg.DescribeLogDirsResponseDir) error {
+	if len(dirs) == 0 { // so older brokers refuse it
+		return errSilent
+	}
+	var log, free, disk int64
+	for _, dir := range dirs {
+		if err := refusal("log directory "+dir.Dir, dir.ErrorCode, nil); err != nil {
+			return err
+		}
+		free, disk = plus(free, dir.UsableBytes), plus(disk, dir.TotalBytes)
+		for _, t := range dir.Topics {
+			for _, p := range t.Partitions {
+				log += p.Size
 			}
 		}
-		return nil
-	})
+	}
+	b.Log, b.Free, b.Disk = log, free, disk
+	return nil
+}
+
+// plus adds bytes; Untold when one of them is.
+func plus(a, b int64) int64 {
+	if a < 0 || b < 0 {
+		return Untold
+	}
+	return a + b
 }
 
 // Forget takes a broker that is gone for good out of the cluster's memory.

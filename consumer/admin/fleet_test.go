@@ -1,8 +1,15 @@
 package admin
 
 import (
+	"errors"
+	"strings"
 	"testing"
 	"testing/synctest"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"sawlog/consumer"
 )
 
 func TestFleet(t *testing.T) {
@@ -36,6 +43,45 @@ func TestFleet(t *testing.T) {
 			t.Errorf("weighed %+v", f.Brokers)
 		}
 	})
+}
+
+// TestBrokersThatCantBeWeighed: what is refused, of a broker or of one directory, is
+// untold and the error; several directories are added up.
+func TestBrokersThatCantBeWeighed(t *testing.T) {
+	type dir = kmsg.DescribeLogDirsResponseDir
+	type topic = kmsg.DescribeLogDirsResponseDirTopic
+	logs := []topic{{Topic: "views", Partitions: []kmsg.DescribeLogDirsResponseDirTopicPartition{{Size: 40}, {Partition: 1, Size: 2}}}}
+	for _, c := range []struct {
+		name string
+		code *kerr.Error
+		dirs []dir
+		want Broker
+		err  error
+	}{
+		{name: "refused", code: kerr.ClusterAuthorizationFailed, want: Broker{Log: Untold, Free: Untold, Disk: Untold}, err: consumer.ErrAuth},
+		{name: "no word of any", want: Broker{Log: Untold, Free: Untold, Disk: Untold}, err: errSilent},
+		{name: "one failed", dirs: []dir{{Dir: "/a", UsableBytes: 5, TotalBytes: 9, Topics: logs}, {Dir: "/b", ErrorCode: kerr.KafkaStorageError.Code}}, want: Broker{Log: Untold, Free: Untold, Disk: Untold}, err: kerr.KafkaStorageError},
+		{name: "two", dirs: []dir{{Dir: "/a", UsableBytes: 5, TotalBytes: 9, Topics: logs}, {Dir: "/b", UsableBytes: 1, TotalBytes: 3, Topics: logs}}, want: Broker{Log: 84, Free: 6, Disk: 12}},
+		{name: "of an old broker", dirs: []dir{{Dir: "/a", UsableBytes: 5, TotalBytes: 9}, {Dir: "/b", UsableBytes: -1, TotalBytes: -1, Topics: logs}}, want: Broker{Log: 42, Free: Untold, Disk: Untold}},
+	} {
+		f := threeBrokers()
+		resp := kmsg.NewPtrDescribeLogDirsResponse()
+		if resp.Dirs = c.dirs; c.code != nil {
+			resp.ErrorCode = c.code.Code
+		}
+		f.dirs = resp
+		fleet, err := Describe(t.Context(), f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = fleet.Weigh(t.Context(), f)
+		if b := fleet.Broker(2); b.Log != c.want.Log || b.Free != c.want.Free || b.Disk != c.want.Disk {
+			t.Errorf("%s: %+v", c.name, b)
+		}
+		if c.err == nil && err != nil || !errors.Is(err, c.err) || err != nil && !strings.Contains(err.Error(), "broker 2: ") {
+			t.Errorf("%s: %v", c.name, err)
+		}
+	}
 }
 
 func TestQuorumAndFormat(t *testing.T) {

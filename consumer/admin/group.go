@@ -55,11 +55,12 @@ func DescribeGroups(ctx context.Context, c consumer.Requestor, names []string) (
 	}
 	req := kmsg.NewPtrDescribeGroupsRequest()
 	req.Groups = names
-	resp, err := consumer.Ask[*kmsg.DescribeGroupsResponse](ctx, c, req)
-	if err != nil {
+	resp, err := consumer.AskPieces[*kmsg.DescribeGroupsResponse](ctx, c, req)
+	if resp == nil {
 		return nil, err
 	}
 	var all refusals
+	all.add(err)
 	for i := range resp.Groups {
 		told := &resp.Groups[i]
 		if told.ErrorCode == kerr.GroupIDNotFound.Code {
@@ -126,11 +127,12 @@ func Committed(ctx context.Context, c consumer.Requestor, groups []string) (map[
 		g.Group = name
 		req.Groups = append(req.Groups, g)
 	}
-	resp, err := consumer.Ask[*kmsg.OffsetFetchResponse](ctx, c, req)
-	if err != nil {
+	resp, err := consumer.AskPieces[*kmsg.OffsetFetchResponse](ctx, c, req)
+	if resp == nil {
 		return nil, err
 	}
 	var all refusals
+	all.add(err)
 	for _, g := range resp.Groups {
 		if err := refusal("offsets of group "+g.Group, g.ErrorCode, nil); err != nil {
 			all.add(err)
@@ -150,7 +152,8 @@ func Committed(ctx context.Context, c consumer.Requestor, groups []string) (map[
 }
 
 // Commit sets the offsets of a group that has no members, of some partitions of a
-// topic. It is repeated where that may help, and refused by a *kerr.Error.
+// topic. It is repeated where that may help, and refused by a *kerr.Error; Joined
+// tells whether of members.
 func Commit(ctx context.Context, c consumer.Cluster, group string, topic *Topic, to map[int32]int64) error {
 	t := consumer.Topic{Name: topic.Name, ID: topic.ID}
 	at := map[offsets.TopicPartition]offsets.Offset{}
@@ -161,24 +164,25 @@ func Commit(ctx context.Context, c consumer.Cluster, group string, topic *Topic,
 	return consumer.Commit(ctx, c, group, []consumer.Topic{t}, at)
 }
 
-// DeleteGroups deletes groups that have no members, and their offsets.
-func DeleteGroups(ctx context.Context, c consumer.Requestor, names []string) error {
+// DeleteGroups deletes groups that have no members, and their offsets, and tells
+// which it has.
+func DeleteGroups(ctx context.Context, c consumer.Requestor, names []string) (gone []string, err error) {
 	req := kmsg.NewPtrDeleteGroupsRequest()
 	req.Groups = names
-	resp, err := consumer.Ask[*kmsg.DeleteGroupsResponse](ctx, c, req)
-	if err != nil {
-		return err
+	resp, err := consumer.AskPieces[*kmsg.DeleteGroupsResponse](ctx, c, req)
+	if resp == nil {
+		return nil, err
 	}
-	var all refusals
+	told := map[string]error{}
 	for _, g := range resp.Groups {
-		all.add(refusal("group "+g.Group, g.ErrorCode, nil))
+		told[g.Group] = refusal("group "+g.Group, g.ErrorCode, nil)
 	}
-	return all.err()
+	return deeds("group ", names, told, err)
 }
 
 // DeleteOffsets deletes what a group has committed of some partitions of a topic
-// that none of its members reads.
-func DeleteOffsets(ctx context.Context, c consumer.Requestor, group, topic string, partitions []int32) error {
+// that none of its members reads, and tells of which it has.
+func DeleteOffsets(ctx context.Context, c consumer.Requestor, group, topic string, partitions []int32) (gone []int32, err error) {
 	req := kmsg.NewPtrOffsetDeleteRequest()
 	req.Group = group
 	t := kmsg.NewOffsetDeleteRequestTopic()
@@ -191,16 +195,16 @@ func DeleteOffsets(ctx context.Context, c consumer.Requestor, group, topic strin
 	req.Topics = append(req.Topics, t)
 	resp, err := consumer.Ask[*kmsg.OffsetDeleteResponse](ctx, c, req)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if err := refusal("group "+group, resp.ErrorCode, nil); err != nil {
-		return err
+		return nil, err
 	}
-	var all refusals
+	told := map[int32]error{}
 	for _, t := range resp.Topics {
 		for _, p := range t.Partitions {
-			all.add(refusal("group "+group+", "+offsets.TopicPartition{Topic: t.Topic, Partition: p.Partition}.String(), p.ErrorCode, nil))
+			told[p.Partition] = refusal("group "+group+", "+offsets.TopicPartition{Topic: t.Topic, Partition: p.Partition}.String(), p.ErrorCode, nil)
 		}
 	}
-	return all.err()
+	return deeds("group "+group+", "+topic+"/", partitions, told, nil)
 }

@@ -73,7 +73,7 @@ func Move(ctx context.Context, c consumer.Requestor, moves []Placement) error {
 			all.add(refusal(offsets.TopicPartition{Topic: t.Topic, Partition: p.Partition}.String(), p.ErrorCode, p.ErrorMessage))
 		}
 	}
-	return all.err()
+	return all.deed()
 }
 
 // Election is a kind of election of leaders, as Kafka numbers them.
@@ -121,12 +121,17 @@ func Elect(ctx context.Context, c consumer.Requestor, kind Election, of []offset
 	return refused, nil
 }
 
-// millisLeft is how long a broker may take over a request: as long as is left of
-// ctx, or as one request to the cluster may take.
+// answering is kept of the time of a request for its answer to arrive.
+const answering = 500 * time.Millisecond
+
+// millisLeft is how long a broker may take over a request, to answer before nobody
+// waits any more: what is left of ctx, or of what one request to the cluster may
+// take.
 func millisLeft(ctx context.Context, c consumer.Requestor) int32 {
 	left := consumer.Patience(c)
 	if end, ok := ctx.Deadline(); ok {
 		left = min(left, time.Until(end))
 	}
+	left = max(left-answering, left/2)
 	return int32(max(left.Milliseconds(), 1))
 }

@@ -3,9 +3,12 @@ package admin
 import (
 	"cmp"
 	"context"
+	"errors"
+	"maps"
 	"slices"
 	"strings"
 
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"sawlog/consumer"
@@ -159,16 +162,22 @@ func ByPlace(ps []*Partition) map[offsets.TopicPartition]*Partition {
 // named, in order of name. A topic that is named must be there.
 func Topics(ctx context.Context, c consumer.Requestor, names ...string) ([]Topic, error) {
 	list, refused, err := metadata(ctx, c, names)
-	if err == nil && len(names) > 0 {
-		err = refused
+	if err != nil || len(names) == 0 {
+		return list, err
 	}
-	if err != nil {
+	var all refusals
+	for _, name := range slices.Sorted(maps.Keys(refused)) {
+		all.add(refused[name])
+	}
+	if err := all.err(); err != nil {
 		return nil, err
 	}
 	return list, nil
 }
 
-// PartitionsAt finds partitions; those that are no more are left out.
+// PartitionsAt finds partitions; left out are those that are no more, and only
+// those: of what could not be asked, or was refused, nothing is told, and it is the
+// error.
 func PartitionsAt(ctx context.Context, c consumer.Requestor, wanted map[offsets.TopicPartition]bool) ([]*Partition, error) {
 	if len(wanted) == 0 {
 		return nil, nil
@@ -178,16 +187,44 @@ func PartitionsAt(ctx context.Context, c consumer.Requestor, wanted map[offsets.
 		names = append(names, at.Topic)
 	}
 	slices.Sort(names)
-	topics, _, err := metadata(ctx, c, slices.Compact(names))
-	if err != nil {
-		return nil, err
+	names = slices.Compact(names)
+	topics, refused, err := metadata(ctx, c, names)
+	ps := slices.DeleteFunc(PartitionsOf(topics), func(p *Partition) bool { return !wanted[p.Place()] })
+	var all refusals
+	all.add(err)
+	for _, name := range names {
+		if absent(refused[name]) {
+			delete(refused, name)
+		}
+		if refused[name] != nil {
+			all.add(refused[name])
+		}
 	}
-	return slices.DeleteFunc(PartitionsOf(topics), func(p *Partition) bool { return !wanted[p.Place()] }), nil
+	for at := range wanted {
+		if err != nil || refused[at.Topic] != nil {
+			p := unknown(at.Topic, at.Partition)
+			ps = append(ps, &p)
+		}
+	}
+	return inOrder(ps), all.err()
+}
+
+// absent tells whether a topic was refused because it is not there.
+func absent(err error) bool {
+	return errors.Is(err, kerr.UnknownTopicOrPartition) || errors.Is(err, kerr.UnknownTopicID)
+}
+
+// unknown is a partition of which nothing is told.
+func unknown(topic string, index int32) Partition {
+	return Partition{
+		Topic: topic, Index: index, Leader: Untold, Epoch: Untold,
+		Start: Untold, LastStable: Untold, End: Untold, Found: Untold, Size: Untold,
+	}
 }
 
 // metadata asks for topics. Those that were refused, because they are not there,
-// say, are left out.
-func metadata(ctx context.Context, c consumer.Requestor, names []string) (list []Topic, refused, err error) {
+// say, are told apart.
+func metadata(ctx context.Context, c consumer.Requestor, names []string) (list []Topic, refused map[string]error, err error) {
 	req := kmsg.NewPtrMetadataRequest()
 	req.AllowAutoTopicCreation = false
 	for _, name := range names {
@@ -199,24 +236,23 @@ func metadata(ctx context.Context, c consumer.Requestor, names []string) (list [
 	if err != nil {
 		return nil, nil, err
 	}
-	var all refusals
+	refused = map[string]error{}
 	for i := range resp.Topics {
 		mt := &resp.Topics[i]
 		name := deref(mt.Topic)
 		if err := refusal("topic "+name, mt.ErrorCode, nil); err != nil {
-			all.add(err)
+			refused[name] = err
 			continue
 		}
 		t := Topic{Name: name, ID: mt.TopicID, Internal: mt.IsInternal}
 		for _, p := range mt.Partitions {
-			t.Partitions = append(t.Partitions, Partition{
-				Topic: name, TopicID: t.ID, Index: p.Partition, Leader: max(p.Leader, Untold), Epoch: p.LeaderEpoch,
-				Replicas: p.Replicas, ISR: p.ISR, Start: Untold, LastStable: Untold, End: Untold, Found: Untold, Size: Untold,
-			})
+			one := unknown(name, p.Partition)
+			one.TopicID, one.Leader, one.Epoch, one.Replicas, one.ISR = t.ID, max(p.Leader, Untold), p.LeaderEpoch, p.Replicas, p.ISR
+			t.Partitions = append(t.Partitions, one)
 		}
 		slices.SortFunc(t.Partitions, func(a, b Partition) int { return cmp.Compare(a.Index, b.Index) })
 		list = append(list, t)
 	}
 	slices.SortFunc(list, func(a, b Topic) int { return strings.Compare(a.Name, b.Name) })
-	return list, all.err(), nil
+	return list, refused, nil
 }

@@ -35,6 +35,39 @@ func TestTopics(t *testing.T) {
 	}
 }
 
+// TestRefusedIsNotGone: of all codes with which a broker refuses a topic, only
+// those that say it is not there leave its partitions out.
+func TestRefusedIsNotGone(t *testing.T) {
+	wanted := map[offsets.TopicPartition]bool{{Topic: "keys"}: true, {Topic: "views", Partition: 1}: true, {Topic: "views"}: true}
+	for code := int16(-1); code < 130; code++ {
+		known := kerr.TypedErrorForCode(code)
+		if known == nil {
+			continue
+		}
+		c := threeBrokers()
+		c.refused = map[string]*kerr.Error{"views": known}
+		ps, err := PartitionsAt(t.Context(), c, wanted)
+		if known == kerr.UnknownTopicOrPartition || known == kerr.UnknownTopicID {
+			if err != nil || len(ps) != 1 || ps[0].Topic != "keys" {
+				t.Errorf("%s: %v %v", known.Message, ps, err)
+			}
+			continue
+		}
+		if !errors.Is(err, known) || len(ps) != 3 {
+			t.Errorf("%s: %d partitions, %v", known.Message, len(ps), err)
+			continue
+		}
+		if err := AtLeaders(t.Context(), c, ps, Ends); err != nil || ps[0].End != 100 || ps[1].Index != 0 || ps[1].End != Untold || ps[2].Index != 1 || !ps[2].Offline() {
+			t.Errorf("%s: %v, %+v", known.Message, err, ps)
+		}
+	}
+	c := threeBrokers()
+	c.down[1] = true
+	if ps, err := PartitionsAt(t.Context(), c.Broker(1), wanted); !errors.Is(err, consumer.ErrUnavailable) || len(ps) != 3 || ps[0].End != Untold {
+		t.Errorf("nobody answered: %v %v", ps, err)
+	}
+}
+
 // TestWhatAMoveLacks: what a move adds need not be complete before it has ended,
 // what it removes must be.
 func TestWhatAMoveLacks(t *testing.T) {

@@ -2,6 +2,8 @@ package admin
 
 import (
 	"context"
+	"maps"
+	"slices"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -48,8 +50,8 @@ func CreateTopic(ctx context.Context, c consumer.Requestor, topic NewTopic, dryR
 	return &Created{made.TopicID, made.NumPartitions, made.ReplicationFactor}, refusal("topic "+topic.Name, made.ErrorCode, made.ErrorMessage)
 }
 
-// DeleteTopics deletes topics and their records.
-func DeleteTopics(ctx context.Context, c consumer.Requestor, names []string) error {
+// DeleteTopics deletes topics and their records, and tells which it has.
+func DeleteTopics(ctx context.Context, c consumer.Requestor, names []string) (gone []string, err error) {
 	req := kmsg.NewPtrDeleteTopicsRequest()
 	req.TimeoutMillis, req.TopicNames = millisLeft(ctx, c), names
 	for _, name := range names {
@@ -59,13 +61,13 @@ func DeleteTopics(ctx context.Context, c consumer.Requestor, names []string) err
 	}
 	resp, err := consumer.Ask[*kmsg.DeleteTopicsResponse](ctx, c, req)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	var all refusals
+	told := map[string]error{}
 	for _, t := range resp.Topics {
-		all.add(refusal("topic "+deref(t.Topic), t.ErrorCode, t.ErrorMessage))
+		told[deref(t.Topic)] = refusal("topic "+deref(t.Topic), t.ErrorCode, t.ErrorMessage)
 	}
-	return all.err()
+	return deeds("topic ", names, told, nil)
 }
 
 // DeleteTopic deletes a topic by its id: the one that was looked at, and no other of
@@ -106,8 +108,8 @@ func CreatePartitions(ctx context.Context, c consumer.Requestor, topic string, t
 }
 
 // DeleteRecords deletes the records of a topic below an offset of each partition,
-// and tells where the logs start now. Of a topic that is only compacted they can't
-// be deleted so (kerr.PolicyViolation).
+// and tells where the logs start now of which they were deleted. Of a topic that is
+// only compacted they can't be deleted so (kerr.PolicyViolation).
 func DeleteRecords(ctx context.Context, c consumer.Requestor, topic string, below map[int32]int64) (starts map[int32]int64, err error) {
 	req := kmsg.NewPtrDeleteRecordsRequest()
 	req.TimeoutMillis = millisLeft(ctx, c)
@@ -119,23 +121,23 @@ func DeleteRecords(ctx context.Context, c consumer.Requestor, topic string, belo
 		t.Partitions = append(t.Partitions, p)
 	}
 	req.Topics = append(req.Topics, t)
-	resp, err := consumer.Ask[*kmsg.DeleteRecordsResponse](ctx, c, req)
-	if err != nil {
+	resp, err := consumer.AskPieces[*kmsg.DeleteRecordsResponse](ctx, c, req)
+	if resp == nil {
 		return nil, err
 	}
 	starts = map[int32]int64{}
-	var all refusals
+	told := map[int32]error{}
 	for _, t := range resp.Topics {
 		for _, p := range t.Partitions {
 			said := (*string)(nil)
 			if p.ErrorCode == kerr.PolicyViolation.Code {
 				said = new(t.Topic + " is compacted: its old records are removed by key, not by offset")
 			}
-			err := refusal("records of "+offsets.TopicPartition{Topic: t.Topic, Partition: p.Partition}.String(), p.ErrorCode, said)
-			if all.add(err); err == nil {
-				starts[p.Partition] = p.LowWatermark
-			}
+			what := offsets.TopicPartition{Topic: t.Topic, Partition: p.Partition}.String()
+			told[p.Partition], starts[p.Partition] = refusal("records of "+what, p.ErrorCode, said), p.LowWatermark
 		}
 	}
-	return starts, all.err()
+	done, err := deeds("records of "+topic+"/", slices.Sorted(maps.Keys(below)), told, err)
+	maps.DeleteFunc(starts, func(p int32, _ int64) bool { return !slices.Contains(done, p) })
+	return starts, err
 }

@@ -93,7 +93,8 @@ func (k *console) doDeleteGroup(ctx context.Context, r *http.Request) (string, e
 			return err
 		}
 		k.Logger.Info("a group is deleted", "group", g.Name, "by", by)
-		return done(admin.DeleteGroups(ctx, c, []string{g.Name}), "/console/groups")
+		_, err := admin.DeleteGroups(ctx, c, []string{g.Name})
+		return done(err, "/console/groups")
 	})
 }
 
@@ -149,7 +150,8 @@ func (k *console) doDeleteOffsets(ctx context.Context, r *http.Request) (string,
 		for i := range positions {
 			of[i] = positions[i].Partition
 		}
-		return done(admin.DeleteOffsets(ctx, c, group, topic, of), groupHref(group))
+		_, err := admin.DeleteOffsets(ctx, c, group, topic, of)
+		return done(err, groupHref(group))
 	})
 	return to, err
 }

@@ -118,10 +118,7 @@ func endsFor(ctx context.Context, c consumer.Cluster, committed map[string]map[o
 		}
 	}
 	ps, err := admin.PartitionsAt(ctx, c, wanted)
-	if err != nil {
-		return nil, err
-	}
-	err = ends(ctx, c, ps)
+	err = errors.Join(err, ends(ctx, c, ps))
 	found := map[offsets.TopicPartition]int64{}
 	for _, p := range ps {
 		found[p.Place()] = p.End
@@ -168,10 +165,7 @@ func (g *groupDetail) place(ctx context.Context, c consumer.Cluster, committed m
 		wanted[at] = true
 	}
 	ps, err := admin.PartitionsAt(ctx, c, wanted)
-	if err == nil {
-		err = ends(ctx, c, ps)
-	}
-	g.trouble = err
+	g.trouble = errors.Join(err, ends(ctx, c, ps))
 	found := admin.ByPlace(ps)
 	topics := map[string]bool{}
 	for at := range wanted {
@@ -183,7 +177,7 @@ func (g *groupDetail) place(ctx context.Context, c consumer.Cluster, committed m
 		if there := found[at]; there != nil {
 			p.End = there.End
 		} else {
-			p.Gone = ps != nil || err == nil
+			p.Gone = true
 		}
 		if p.Committed >= 0 && p.End >= 0 {
 			p.Lag = max(0, p.End-p.Committed)
@@ -206,10 +200,8 @@ func lagTimes(ctx context.Context, c consumer.Cluster, rows []groupPosition, now
 			behind[p.place()] = true
 		}
 	}
-	ps, err := admin.PartitionsAt(ctx, c, behind)
-	if err != nil || measure(ctx, c, ps) != nil {
-		return oldest // the lag in records stands; nothing else is known
-	}
+	ps, _ := admin.PartitionsAt(ctx, c, behind)
+	_ = measure(ctx, c, ps) // the lag in records stands where nothing else is known
 	found := admin.ByPlace(ps)
 	leaders := admin.Leaders(ps)
 	times := make([]time.Time, len(rows))

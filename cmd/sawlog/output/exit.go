@@ -105,9 +105,12 @@ func Code(err error) int {
 	var load *loader.Error
 	var wrong jobs.Problems
 	var refused *admin.Error
+	var partly *admin.Partly
 	switch {
 	case errors.As(err, &load):
 		return load.Code
+	case errors.As(err, &partly):
+		return Partial
 	case errors.As(err, &refused):
 		code, _ := kafkaExit(refused.Code)
 		return code

@@ -11,6 +11,8 @@ func kafkaExit(err *kerr.Error) (code int, hint string) {
 		return NotFound, "sawlog group list"
 	case kerr.TopicAlreadyExists:
 		return Conflict, "sawlog topic alter changes it, sawlog topic describe shows it"
+	case kerr.RequestTimedOut, kerr.NetworkException:
+		return Unavailable, "what was asked for may be done all the same: look before you try again"
 	case kerr.NonEmptyGroup, kerr.GroupSubscribedToTopic:
 		return Conflict, "stop the group's members first: sawlog group describe names them"
 	case kerr.InvalidUpdateVersion:
