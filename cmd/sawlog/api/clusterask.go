@@ -116,15 +116,9 @@ func endsOf(ctx context.Context, c consumer.Cluster, committed map[string]map[of
 			wanted[at] = true
 		}
 	}
-	ends := make(map[offsets.TopicPartition]int64, len(wanted))
-	ps, err := admin.PartitionsAt(ctx, c, wanted)
-	if err != nil && len(ps) == 0 {
-		for at := range wanted {
-			ends[at] = admin.Untold
-		}
-		return ends
-	}
-	_ = admin.AtLeaders(ctx, c, ps, admin.Ends) // those that fail stay untold
+	ps, _ := admin.PartitionsAt(ctx, c, wanted) // those that are refused are untold
+	_ = admin.AtLeaders(ctx, c, ps, admin.Ends) // so are those that fail
+	ends := make(map[offsets.TopicPartition]int64, len(ps))
 	for _, p := range ps {
 		ends[p.Place()] = p.End
 	}

@@ -18,6 +18,7 @@ import (
 type crowd struct {
 	groups map[string]standing
 	silent int32 // a broker that does not answer
+	blind  bool  // nobody says where partitions are
 }
 
 type standing struct {
@@ -112,11 +113,17 @@ func (c *crowd) Request(ctx context.Context, req kmsg.Request) (kmsg.Response, e
 		}
 		return resp, nil
 	}
+	if c.blind {
+		return nil, consumer.ErrUnavailable
+	}
 	resp := kmsg.NewPtrMetadataResponse()
 	for _, asked := range req.(*kmsg.MetadataRequest).Topics {
 		t := kmsg.NewMetadataResponseTopic()
-		if t.Topic = asked.Topic; *t.Topic != "views" {
+		switch t.Topic = asked.Topic; *t.Topic {
+		case "deleted":
 			t.ErrorCode = kerr.UnknownTopicOrPartition.Code
+		case "secret":
+			t.ErrorCode = kerr.TopicAuthorizationFailed.Code
 		}
 		for i := range int32(2) {
 			p := kmsg.NewMetadataResponseTopicPartition()
@@ -137,6 +144,7 @@ func TestWhatGroupsTell(t *testing.T) {
 			"electing": {},
 			"gone":     {coordinator: 1, read: map[string]int32{"views": 0, "deleted": 0}},
 			"of two":   {coordinator: 3, read: map[string]int32{"views": 1}},
+			"secret":   {coordinator: 3, read: map[string]int32{"secret": 0, "views": 0}},
 			"silent":   {coordinator: 2, read: map[string]int32{"views": 0}},
 			"well":     {coordinator: 1, read: map[string]int32{"views": 0}},
 		}}
@@ -153,6 +161,7 @@ func TestWhatGroupsTell(t *testing.T) {
 			{Name: "electing", State: "Listed", Members: -1, Lag: -1},
 			{Name: "gone", State: "Stable", Members: 1, Lag: 40, Offsets: well},
 			{Name: "of two", State: "Stable", Members: 1, Lag: -1, Offsets: []GroupOffset{{"views", 1, 60, -1, -1}}},
+			{Name: "secret", State: "Stable", Members: 1, Lag: -1, Offsets: []GroupOffset{{"secret", 0, 60, -1, -1}, well[0]}},
 			{Name: "silent", State: "Listed", Members: -1, Lag: -1},
 			{Name: "well", State: "Stable", Members: 1, Lag: 40, Offsets: well},
 		} {
@@ -160,9 +169,11 @@ func TestWhatGroupsTell(t *testing.T) {
 				t.Errorf("got %+v, want %+v", g, want)
 			}
 		}
-		delete(c.groups, "gone")
-		delete(c.groups, "of two")
-		delete(c.groups, "well")
+		c.blind = true
+		blind := []Group{{Name: "well"}}
+		if err := fillGroups(t.Context(), c, blind); err != nil || blind[0].Lag != -1 || blind[0].Offsets[0].Committed != 60 {
+			t.Errorf("nobody says where partitions are: %+v, %v", blind, err)
+		}
 		none := []Group{{Name: "denied"}, {Name: "electing"}, {Name: "silent"}}
 		if err := fillGroups(t.Context(), c, none); err == nil {
 			t.Errorf("nothing was told: %+v", none)
