@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -12,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"sawlog/cmd/sawlog/output"
+	"sawlog/consumer"
 	"sawlog/consumer/admin"
 	"sawlog/offsets"
 )
@@ -78,8 +80,9 @@ type groupPosition struct {
 	Topic     string `json:"topic"`
 	Partition int32  `json:"partition"`
 	Committed int64  `json:"committed"` // -1 = nothing
-	End       int64  `json:"end"`       // -1 = the partition is gone
-	Lag       *int64 `json:"lag"`       // null = nothing committed, or gone
+	End       int64  `json:"end"`       // -1 = the partition is gone, or nobody told
+	Gone      bool   `json:"gone"`      // there is no such partition
+	Lag       *int64 `json:"lag"`       // null = nothing committed, or no end
 	Member    string `json:"member"`    // "" = nobody reads it
 	Host      string `json:"host"`
 	Client    string `json:"client"`
@@ -91,6 +94,8 @@ type groupDescription struct {
 	Coordinator int32           `json:"coordinator"`
 	Members     []groupMember   `json:"members"`
 	Positions   []groupPosition `json:"positions"`
+
+	untold error // why ends are not told
 }
 
 func (a *app) groupDescribe() *cobra.Command {
@@ -107,7 +112,7 @@ func (a *app) groupDescribe() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.print.Print(d, d.rows)
+			return a.printDone(1, d.untold, d, d.rows)
 		},
 	}
 }
@@ -124,11 +129,14 @@ func (d *groupDescription) rows() *output.Rows {
 	}
 	rows.Add("TOPIC", "PARTITION", "COMMITTED", "END", "LAG", "MEMBER", "HOST", "CLIENT")
 	for _, p := range d.Positions {
-		committed, end, lag := "-", "gone", "-"
+		committed, end, lag := "-", "-", "-"
 		if p.Committed >= 0 {
 			committed = fmt.Sprint(p.Committed)
 		}
-		if p.End >= 0 {
+		switch {
+		case p.Gone:
+			end = "gone"
+		case p.End >= 0:
 			end = fmt.Sprint(p.End)
 		}
 		if p.Lag != nil {
@@ -186,11 +194,12 @@ func (k *kafka) describeGroup(ctx context.Context, name string) (*groupDescripti
 			readers[at] = member
 		}
 	}
-	d.Positions, err = k.positions(ctx, committed[name], readers)
-	return d, err
+	d.Positions, d.untold = k.positions(ctx, committed[name], readers)
+	return d, nil
 }
 
-// positions are the partitions a group has committed or reads, with their lag.
+// positions are the partitions a group has committed or reads, with their lag. The
+// error says why some ends are not told.
 func (k *kafka) positions(ctx context.Context, committed map[offsets.TopicPartition]int64, readers map[offsets.TopicPartition]groupMember) ([]groupPosition, error) {
 	wanted := map[offsets.TopicPartition]bool{}
 	for at := range committed {
@@ -200,18 +209,18 @@ func (k *kafka) positions(ctx context.Context, committed map[offsets.TopicPartit
 		wanted[at] = true
 	}
 	ps, err := admin.PartitionsAt(ctx, k, wanted)
-	if err == nil {
-		err = admin.Ends(ctx, k, ps)
-	}
-	if err != nil {
-		return nil, err
-	}
 	there := admin.ByPlace(ps)
+	led := slices.DeleteFunc(ps, (*admin.Partition).Offline) // the others would fail the request for all
+	err = errors.Join(err, admin.Ends(ctx, k, led))
+	if err == nil && len(led) < len(there) {
+		err = fmt.Errorf("%w: %d partitions have no leader", consumer.ErrUnavailable, len(there)-len(led))
+	}
 	list := []groupPosition{}
 	for at := range wanted {
 		reader := readers[at]
 		row := groupPosition{Topic: at.Topic, Partition: at.Partition, Committed: -1, End: -1, Member: reader.ID, Host: reader.Host, Client: reader.Client}
-		if p := there[at]; p != nil {
+		p := there[at]
+		if row.Gone = p == nil; !row.Gone {
 			row.End = p.End
 		}
 		if offset, ok := committed[at]; ok {
@@ -225,7 +234,7 @@ func (k *kafka) positions(ctx context.Context, committed map[offsets.TopicPartit
 	slices.SortFunc(list, func(a, b groupPosition) int {
 		return cmp.Or(cmp.Compare(a.Topic, b.Topic), cmp.Compare(a.Partition, b.Partition))
 	})
-	return list, nil
+	return list, err
 }
 
 func (a *app) groupReset() *cobra.Command {

@@ -89,7 +89,7 @@ func (a *app) deleteOffsets(ctx context.Context, k *kafka, groups []string, topi
 			case p.Member != "":
 				return output.Errorf(output.Conflict, "members of group %s read %s: its offsets there can't be deleted", group, topic).
 					WithHint("stop them first: sawlog group describe %s names them", group)
-			case p.Committed < 0 || p.End < 0: // the group or the topic knows nothing of it
+			case p.Committed < 0 || p.Gone: // the group or the topic knows nothing of it
 				continue
 			}
 			done = append(done, forgotten{group, topic, p.Partition, p.Committed, dryRun})
