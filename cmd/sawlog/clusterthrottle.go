@@ -78,7 +78,7 @@ func (k *kafka) throttle(ctx context.Context, moves []move, rate int64) error {
 	for _, topic := range slices.Sorted(maps.Keys(lists)) {
 		change(kmsg.ConfigResourceTypeTopic, topic, throttleLists, lists[topic])
 	}
-	return admin.AlterConfigs(ctx, k, changes, false)
+	return deed(admin.AlterConfigs(ctx, k, changes, false), "the same command with --throttle 0 takes the throttle away")
 }
 
 // throttleRate reads --throttle: bytes a second, 0 = none.

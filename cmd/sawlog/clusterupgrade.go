@@ -54,10 +54,11 @@ doesn't know the level; one that won't come back is forgotten by cluster forget.
 }
 
 func (a *app) raiseFormat(cmd *cobra.Command, k *kafka, now, to int16, dry bool) error {
-	if !dry {
-		if err := a.confirm(fmt.Sprintf("raise the format level from %d to %d", now, to)); err != nil {
-			return err
-		}
+	if dry {
+		return admin.RaiseFormat(cmd.Context(), k, to, dry)
 	}
-	return admin.RaiseFormat(cmd.Context(), k, to, dry)
+	if err := a.confirm(fmt.Sprintf("raise the format level from %d to %d", now, to)); err != nil {
+		return err
+	}
+	return deed(admin.RaiseFormat(cmd.Context(), k, to, dry), "sawlog cluster upgrade --dry-run shows the level")
 }

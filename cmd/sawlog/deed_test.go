@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -36,11 +37,7 @@ func TestDeedsOfMany(t *testing.T) {
 		{"group delete a b --topic t", refusals{"a t/1": kerr.GroupSubscribedToTopic}, output.Partial, "a,t,0,4 a,t,2,4", "2 of 6 were done: group a, t/1: "},
 		{"group delete a b --topic t", refusals{"a": kerr.GroupAuthorizationFailed}, output.Auth, "", "group a: "},
 	} {
-		name := c.line
-		for what, e := range c.refused {
-			name += " " + what + " " + e.Message
-		}
-		t.Run(name, func(t *testing.T) {
+		t.Run(fmt.Sprint(c.line, c.refused), func(t *testing.T) {
 			s := startStub(t, c.refused)
 			code, out, said := invoke(t, "", append(strings.Fields(c.line), "--yes", "--brokers", s.addr)...)
 			if code != c.code || cellsOf(out) != c.out || !strings.Contains(said, c.said) {
