@@ -1,11 +1,15 @@
 package consumer
 
 import (
+	"context"
 	"errors"
 	"net"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
 // A port nobody listens on, and one that never answers.
@@ -53,3 +57,34 @@ func TestDialRefusesBadSettings(t *testing.T) {
 		}
 	}
 }
+
+// TestPiecesStandBesideErrors: what some brokers answered is kept, whyever others
+// did not; Ask takes all or nothing.
+func TestPiecesStandBesideErrors(t *testing.T) {
+	ended, end := context.WithCancel(t.Context())
+	end()
+	for _, c := range []struct {
+		ctx context.Context
+		err error
+	}{{t.Context(), context.DeadlineExceeded}, {t.Context(), kerr.LeaderNotAvailable}, {t.Context(), nil}, {ended, context.Canceled}} {
+		some := kmsg.NewPtrDeleteRecordsResponse()
+		k := answering(func(context.Context) (kmsg.Response, error) {
+			return (&KafkaCluster{timeout: time.Second}).within(c.ctx, "x", func(context.Context) (kmsg.Response, error) { return some, c.err })
+		})
+		got, err := AskPieces[*kmsg.DeleteRecordsResponse](t.Context(), k, kmsg.NewPtrDeleteRecordsRequest())
+		if got != some || (err == nil) != (c.err == nil) {
+			t.Errorf("%v: %v %v", c.err, got, err)
+		}
+		if all, err := Ask[*kmsg.DeleteRecordsResponse](t.Context(), k, kmsg.NewPtrDeleteRecordsRequest()); (all == nil) != (c.err != nil) || (err == nil) != (c.err == nil) {
+			t.Errorf("%v: %v %v", c.err, all, err)
+		}
+		if other, err := AskPieces[*kmsg.FetchResponse](t.Context(), k, kmsg.NewPtrFetchRequest()); other != nil || err == nil {
+			t.Errorf("an answer of another kind: %v %v", other, err)
+		}
+	}
+}
+
+// answering is a cluster of one answer.
+type answering func(context.Context) (kmsg.Response, error)
+
+func (a answering) Request(ctx context.Context, _ kmsg.Request) (kmsg.Response, error) { return a(ctx) }
