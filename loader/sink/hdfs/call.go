@@ -222,8 +222,12 @@ func (s *Sink) change(op, name string, call func(*hdfs.Client) error, done func(
 		outcome := outcomeOf(err)
 		lost = lost || outcome == unknown
 		if lost && c != nil {
-			if did, look := done(c); look == nil && did {
+			did, look := done(c)
+			if look == nil && did {
 				return nil
+			}
+			if look != nil && outcomeOf(look) != answered {
+				outcome = unknown // what refuses this try may be what an earlier one has done
 			}
 		}
 		if outcome == answered {

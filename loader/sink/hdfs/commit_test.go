@@ -138,6 +138,39 @@ func eachCallIsLost(t *testing.T, c *mini.Cluster) {
 	}
 }
 
+// looksAreLost has a rename carried out late, before the one in its place, and loses
+// so many looks after that: it is told that there is nothing to rename, which is no
+// answer as long as nobody could look.
+func looksAreLost(t *testing.T, c *mini.Cluster) {
+	for n := range 3 {
+		t.Run(fmt.Sprint(n), func(t *testing.T) {
+			t.Parallel()
+			renames, looks := 0, 0
+			s, p := through(t, c, fmt.Sprintf("/looks/%d", n), func(method string) harm { // one at a time
+				switch {
+				case method == "rename2":
+					if renames++; renames == 1 {
+						return lateCall
+					}
+					time.Sleep(2 * lateness)
+				case method == "getFileInfo" && renames > 1 && looks < n:
+					looks++
+					return lostCall
+				}
+				return none
+			})
+			if err := errors.Join(s.MkdirAll("d"), sink.Write(s, "d/a", []byte("x")), s.Rename("d/a", "d/b")); err != nil {
+				t.Fatal(err)
+			}
+			tree := map[string]string{}
+			walk(t, s, "", tree)
+			if lost := p.count(lostCall); !maps.Equal(tree, map[string]string{"d/b": "x"}) || lost < n {
+				t.Errorf("there is %v, %d looks were lost", tree, lost)
+			}
+		})
+	}
+}
+
 // sweptWhilePut has a sweep take the folder of a put away before its rename, as
 // it does when the process stood still for a day: it has not won, and what another
 // put meanwhile stays.

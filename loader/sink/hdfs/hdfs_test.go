@@ -31,7 +31,7 @@ func TestOnHDFS(t *testing.T) {
 	c := mini.Start(t, mini.Options{})
 	for what, shows := range map[string]func(*testing.T, *mini.Cluster){
 		"is a sink": isSink, "rests": restsUnused, "two drivers": twoDrivers, "each call is lost": eachCallIsLost,
-		"swept while put": sweptWhilePut, "closed": closedLeaveNoConnection, "above": findsAbove,
+		"swept while put": sweptWhilePut, "looks are lost": looksAreLost, "closed": closedLeaveNoConnection, "above": findsAbove,
 	} {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel() // they wait most of their time
