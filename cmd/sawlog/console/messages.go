@@ -297,7 +297,17 @@ func (m *messageRead) carryOut(ctx context.Context) error {
 		return nil
 	}
 	if at := m.ask.cursor(); at != nil {
-		ps = slices.DeleteFunc(ps, func(p *admin.Partition) bool { _, named := at[p.Index]; return !named })
+		others := 0 // that have records: they were one too many, or had none when the walk began
+		ps = slices.DeleteFunc(ps, func(p *admin.Partition) bool {
+			_, named := at[p.Index]
+			if !named && p.Records() > 0 {
+				others++
+			}
+			return !named
+		})
+		if others > 0 {
+			m.notes = append(m.notes, "records of "+plural(len(ps), "partition")+", not of "+count(others)+" more that have some: choose one to see it, or begin anew")
+		}
 	} else if len(ps) > partitionsRead {
 		ps = slices.DeleteFunc(ps, func(p *admin.Partition) bool { return p.Records() == 0 })
 	}

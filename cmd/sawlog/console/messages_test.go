@@ -132,6 +132,7 @@ func TestMessagesOfAllPartitions(t *testing.T) {
 	if len(order) != 20 || order[0][1] != "71" || order[19][1] != "52" {
 		t.Errorf("%v", order)
 	}
+	s.has(s.page(linkOf("/console/topics/wide/messages", page, "prev"), http.StatusOK), "records of 32 partitions, not of 8 more that have some")
 	page = s.page("/console/topics/wide/messages?from=earliest", http.StatusOK)
 	if order = regexp.MustCompile(`title="value, text">record (\d+)<`).FindAllStringSubmatch(page, -1); len(order) != 20 || order[0][1] != "00" || order[19][1] != "19" {
 		t.Errorf("%v", order)
@@ -316,7 +317,8 @@ func TestMessagePagesOfAllPartitions(t *testing.T) {
 	page := s.page(base, http.StatusOK)
 	s.lacks(page, `rel="next"`)
 	s.send(&kgo.Record{Topic: "wide", Partition: 5, Value: []byte("the first of its partition"), Timestamp: noon})
-	s.has(s.page(base+"?newer=5@0", http.StatusOK), "the first of its partition", "sawlog consume wide --range 5=0..1")
+	s.has(s.page(base+"?newer=5@0", http.StatusOK), "the first of its partition", "sawlog consume wide --range 5=0..1", "records of 1 partition, not of 3 more")
+	s.lacks(s.page(base, http.StatusOK), "begin anew")
 	many := cursor{}
 	for i := range int32(partitionsRead + 1) {
 		many[i] = 0
