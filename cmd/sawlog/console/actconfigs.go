@@ -132,8 +132,9 @@ func (k *console) doConfigs(ctx context.Context, r *http.Request) (string, error
 		if len(changes) == 0 {
 			return &jobs.Refusal{Kind: jobs.ErrInvalid, Msg: "the form names no config that changes"}
 		}
-		k.Logger.Info("configs of a topic are changed", "topic", name, "configs", r.PostForm["change"], "by", by)
-		return done(admin.AlterConfigs(ctx, c, alteration(name, changes), false), topicHref(name))
+		err := admin.AlterConfigs(ctx, c, alteration(name, changes), false)
+		k.record("configs of a topic are changed", err, "topic", name, "configs", r.PostForm["change"])
+		return done(err, topicHref(name))
 	})
 }
 
@@ -205,7 +206,8 @@ func (k *console) doPartitions(ctx context.Context, r *http.Request) (string, er
 		if r.PostFormValue("was") != strconv.Itoa(len(t.Partitions)) {
 			return &jobs.Refusal{Kind: jobs.ErrConflict, Msg: fmt.Sprintf("topic %s has %d partitions, not those that were shown: nothing was done", name, len(t.Partitions)), Hint: "look again: " + topicHref(name)}
 		}
-		k.Logger.Info("partitions are added to a topic", "topic", name, "from", len(t.Partitions), "to", n, "by", by)
-		return done(admin.CreatePartitions(ctx, c, name, int32(n), false), topicHref(name))
+		err := admin.CreatePartitions(ctx, c, name, int32(n), false)
+		k.record("partitions are added to a topic", err, "topic", name, "from", len(t.Partitions), "to", n)
+		return done(err, topicHref(name))
 	})
 }

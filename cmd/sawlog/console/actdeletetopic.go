@@ -90,9 +90,7 @@ func (k *console) askDeleteTopic(ctx context.Context, r *http.Request, _ zone) (
 		},
 		Hidden: []fact{{"id", topicID(t.ID)}}, Of: "topic", Typed: t.Name, Button: "Delete the topic", Danger: true, Line: "sawlog topic delete " + shell(t.Name) + " --yes",
 	}
-	if trouble != nil {
-		c.Notes = append(c.Notes, "Not all could be asked: "+trouble.Error())
-	}
+	c.notAsked(trouble)
 	c.losers(t, loads, readers, holdsOf(set))
 	return c, nil
 }
@@ -108,20 +106,20 @@ func (c *confirm) losers(t *admin.Topic, loads []loadOf, readers []reader, holds
 	for _, g := range readers {
 		var lag int64
 		for at, offset := range g.at {
-			if p := found[at]; p != nil && p.End >= 0 {
-				lag += max(0, p.End-offset)
+			if p := found[at]; p != nil {
+				lag = plus(lag, since(p, offset))
 			}
 		}
 		if job, ok := strings.CutPrefix(g.name, loader.MirrorPrefix); ok && slices.ContainsFunc(loads, func(l loadOf) bool { return l.Job == job }) {
 			behind[job] = lag
 			continue
 		}
-		groups.add(printable([]byte(g.name)), g.state, count(g.members), count(len(g.at)), count(lag))
+		groups.add(printable([]byte(g.name)), g.state, count(g.members), count(len(g.at)), yetToRead(lag))
 	}
 	held := map[string]int64{} // what jobs hold is said sooner than it is mirrored
 	for _, h := range holds {
-		if p := found[offsets.TopicPartition{Topic: t.Name, Partition: h.Partition}]; p != nil && p.Records() >= 0 {
-			held[h.Job] += max(0, p.End-max(int64(h.From), p.Start))
+		if p := found[offsets.TopicPartition{Topic: t.Name, Partition: h.Partition}]; p != nil {
+			held[h.Job] = plus(held[h.Job], since(p, max(int64(h.From), p.Start)))
 		}
 	}
 	maps.Copy(behind, held)
@@ -129,7 +127,7 @@ func (c *confirm) losers(t *admin.Topic, loads []loadOf, readers []reader, holds
 	for _, l := range loads {
 		yet := "not known"
 		if n, told := behind[l.Job]; told {
-			yet = count(n)
+			yet = yetToRead(n)
 		}
 		loading.add(l.Job, l.Dataset, yet)
 	}
@@ -143,14 +141,22 @@ func (c *confirm) losers(t *admin.Topic, loads []loadOf, readers []reader, holds
 	}
 }
 
+// since is how many records a partition has from an offset on, at most.
+func since(p *admin.Partition, offset int64) int64 {
+	if p.End < 0 {
+		return untold
+	}
+	return max(0, p.End-offset)
+}
+
 func (k *console) doDeleteTopic(ctx context.Context, r *http.Request) (string, error) {
 	name := r.PathValue("topic")
 	if err := typed(r, "topic", name); err != nil {
 		return "", err
 	}
 	return "/console/topics", k.topicDeed(ctx, r, func(ctx context.Context, c consumer.Cluster, t *admin.Topic, _ map[string]string) error {
-		k.Logger.Info("a topic is deleted", "topic", name, "id", topicID(t.ID), "by", by)
 		err := admin.DeleteTopic(ctx, c, t)
+		k.record("a topic is deleted", err, "topic", name, "id", topicID(t.ID))
 		if err == nil {
 			awaitTopic(ctx, c, name, false)
 		}

@@ -46,7 +46,8 @@ func unmoved(r *http.Request, g *groupDetail, positions []groupPosition) error {
 	return &jobs.Refusal{Kind: jobs.ErrConflict, Msg: "group " + printable([]byte(g.Name)) + " has moved since it was shown: nothing was done", Hint: "look again: " + groupHref(g.Name)}
 }
 
-// forgotten lists the offsets that are deleted.
+// forgotten lists the offsets that are deleted; records are those yet to be read,
+// untold where one of the logs' ends is not known.
 func forgotten(positions []groupPosition) (t table, records int64) {
 	t = table{Title: "Offsets that are deleted", Heads: []string{"Topic", "Partition", "Committed", "Log end", "Yet to read"}, Numbers: 4}
 	for _, p := range positions {
@@ -54,9 +55,24 @@ func forgotten(positions []groupPosition) (t table, records int64) {
 			continue
 		}
 		t.add(p.Topic, strconv.Itoa(int(p.Partition)), offsetText(p.Committed), offsetText(p.End), offsetText(p.Lag))
-		records += max(0, p.Lag)
+		records = addLag(records, p)
 	}
 	return t, records
+}
+
+// yetToRead is a number of records for a preview.
+func yetToRead(records int64) string {
+	if records < 0 {
+		return "not known"
+	}
+	return count(records)
+}
+
+// notAsked tells of what could not be asked for a preview.
+func (c *confirm) notAsked(trouble error) {
+	if trouble != nil {
+		c.Notes = append(c.Notes, "Not all could be asked: "+trouble.Error())
+	}
 }
 
 // whereItBegins says what becomes of who reads on without an offset.
@@ -69,10 +85,11 @@ func (k *console) askDeleteGroup(ctx context.Context, r *http.Request, _ zone) (
 		c = &confirm{
 			Title: "Delete group " + printable([]byte(g.Name)), Back: groupHref(g.Name), Name: printable([]byte(g.Name)),
 			Does:   "Deletes the group with all its offsets, for good. " + whereItBegins,
-			Facts:  []fact{{"State", g.Says()}, {"Members", count(g.Members)}, {"Topics", count(g.Topics)}, {"Offsets", count(len(list.Rows))}, {"Yet to read", count(lag)}},
+			Facts:  []fact{{"State", g.Says()}, {"Members", count(g.Members)}, {"Topics", count(g.Topics)}, {"Offsets", count(len(list.Rows))}, {"Yet to read", yetToRead(lag)}},
 			Hidden: []fact{{"group", g.Name}, {"stands", mark(g.positions)}},
 			Of:     "group", Typed: g.Name, Button: "Delete the group", Danger: true, Line: "sawlog group delete " + shell(g.Name) + " --yes",
 		}
+		c.notAsked(g.trouble)
 		if len(list.Rows) > 0 {
 			c.Tables = append(c.Tables, list)
 		}
@@ -92,8 +109,8 @@ func (k *console) doDeleteGroup(ctx context.Context, r *http.Request) (string, e
 		if err := unmoved(r, g, g.positions); err != nil {
 			return err
 		}
-		k.Logger.Info("a group is deleted", "group", g.Name, "by", by)
 		_, err := admin.DeleteGroups(ctx, c, []string{g.Name})
+		k.record("a group is deleted", err, "group", g.Name)
 		return done(err, "/console/groups")
 	})
 }
@@ -116,12 +133,13 @@ func (k *console) askDeleteOffsets(ctx context.Context, r *http.Request, _ zone)
 		c = &confirm{
 			Title: "Delete offsets of " + topic, Back: groupHref(g.Name), Name: printable([]byte(g.Name)),
 			Does:   "The group forgets how far it has read the topic. " + whereItBegins,
-			Facts:  []fact{{"Topic", topic}, {"Offsets", count(len(positions))}, {"Yet to read", count(lag)}},
+			Facts:  []fact{{"Topic", topic}, {"Offsets", count(len(positions))}, {"Yet to read", yetToRead(lag)}},
 			Tables: []table{list},
 			Hidden: []fact{{"group", g.Name}, {"topic", topic}, {"stands", mark(positions)}},
 			Of:     "group", Typed: g.Name, Button: "Delete " + plural(len(positions), "offset"), Danger: true,
 			Line: "sawlog group delete " + shell(g.Name) + " --topic " + shell(topic) + " --yes",
 		}
+		c.notAsked(g.trouble)
 		if slices.ContainsFunc(g.positions, func(p groupPosition) bool { return p.Topic == topic && p.Member != "" }) {
 			c.Wrong, c.Hint, c.Button = "Members of the group read the topic: its offsets can't be deleted.", "Stop them first, or have them read other topics.", ""
 		}
@@ -142,7 +160,6 @@ func (k *console) doDeleteOffsets(ctx context.Context, r *http.Request) (string,
 		if err := unmoved(r, g, positions); err != nil {
 			return err
 		}
-		k.Logger.Info("offsets of a group are deleted", "group", group, "topic", topic, "partitions", len(positions), "by", by)
 		if len(positions) < len(g.positions) {
 			to = groupHref(group) // it is there still
 		}
@@ -151,6 +168,7 @@ func (k *console) doDeleteOffsets(ctx context.Context, r *http.Request) (string,
 			of[i] = positions[i].Partition
 		}
 		_, err := admin.DeleteOffsets(ctx, c, group, topic, of)
+		k.record("offsets of a group are deleted", err, "group", group, "topic", topic, "partitions", len(of))
 		return done(err, groupHref(group))
 	})
 	return to, err

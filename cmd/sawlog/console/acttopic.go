@@ -125,11 +125,11 @@ func (k *console) doNewTopic(ctx context.Context, r *http.Request) (string, erro
 	if err != nil {
 		return "", err
 	}
-	made, err := admin.CreateTopic(within, cluster, t, false)
+	_, err = admin.CreateTopic(within, cluster, t, false)
+	k.record("a topic is made", err, "topic", t.Name, "partitions", t.Partitions, "copies", t.Replicas)
 	if err != nil {
 		return "", done(err, topicHref(t.Name))
 	}
-	k.Logger.Info("a topic is made", "topic", t.Name, "partitions", made.Partitions, "copies", made.Replicas, "by", by)
 	awaitTopic(within, cluster, t.Name, true)
 	return topicHref(t.Name), nil
 }

@@ -228,7 +228,10 @@ func TestDeleteRecords(t *testing.T) {
 	s.deed(base, form, http.StatusBadRequest)
 	form.Set("typed", "x")
 	s.send(s.numbers("x", 0, 7)...) // what is done is what was shown
+	other := s.form(s.page(base+"?to=30&partition=0", http.StatusOK))
+	other.Set("typed", "x")
 	s.deed(base, form, http.StatusSeeOther)
+	s.has(s.deed(base, other, http.StatusConflict), "the log of x/0 starts at offset 50, not at 0 as was shown: nothing was done")
 	s.has(s.page(base+"?to=latest", http.StatusOK), ">50<", ">107<", "Delete 67 records")
 	for _, forged := range []url.Values{{"cut": {"0:50:-1"}}, {"cut": {"0:50:999"}}, {}} {
 		forged.Set("typed", "x")

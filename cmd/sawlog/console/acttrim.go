@@ -159,22 +159,43 @@ func (k *console) doTrim(ctx context.Context, r *http.Request) (string, error) {
 	if err := typed(r, "topic", name); err != nil {
 		return "", err
 	}
-	return topicHref(name), k.topicDeed(ctx, r, func(ctx context.Context, c consumer.Cluster, _ *admin.Topic, _ map[string]string) error {
-		below := map[int32]int64{}
+	return topicHref(name), k.topicDeed(ctx, r, func(ctx context.Context, c consumer.Cluster, t *admin.Topic, _ map[string]string) error {
+		cuts, below := map[int32]offsetMove{}, map[int32]int64{}
 		for _, text := range r.PostForm["cut"] {
 			m, err := moveOf(text)
 			if err != nil {
 				return &jobs.Refusal{Kind: jobs.ErrInvalid, Msg: "cut: " + err.Error()}
 			}
-			below[m.Partition] = m.To
+			cuts[m.Partition], below[m.Partition] = m, m.To
 		}
 		if len(below) == 0 {
 			return &jobs.Refusal{Kind: jobs.ErrInvalid, Msg: "the form names no partition of which records are deleted"}
 		}
-		k.Logger.Info("records of a topic are deleted", "topic", name, "partitions", len(below), "by", by)
+		if err := sameStarts(ctx, c, t, cuts); err != nil {
+			return err
+		}
 		_, err := admin.DeleteRecords(ctx, c, name, below)
+		k.record("records of a topic are deleted", err, "topic", name, "partitions", len(below))
 		return done(err, topicHref(name))
 	})
+}
+
+// sameStarts refuses to cut logs that start elsewhere than was shown. Partitions that
+// are not there are left to the brokers.
+func sameStarts(ctx context.Context, c consumer.Cluster, t *admin.Topic, cuts map[int32]offsetMove) error {
+	ps := slices.DeleteFunc(admin.PartitionsOf([]admin.Topic{*t}), func(p *admin.Partition) bool { _, cut := cuts[p.Index]; return !cut })
+	if err := measure(ctx, c, ps); err != nil {
+		return err
+	}
+	for _, p := range ps {
+		if was := cuts[p.Index].From; p.Start != was {
+			return &jobs.Refusal{
+				Kind: jobs.ErrConflict, Msg: fmt.Sprintf("the log of %s/%d starts at offset %s, not at %s as was shown: nothing was done", p.Topic, p.Index, count(p.Start), count(was)),
+				Hint: "look again: " + topicHref(t.Name) + "/trim",
+			}
+		}
+	}
+	return nil
 }
 
 // compacted refuses to delete records by offset of a topic that is compacted only.

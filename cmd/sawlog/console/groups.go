@@ -118,7 +118,7 @@ func (k *console) group(ctx context.Context, c consumer.Cluster, w http.Response
 		}
 		t := &body.ByTopic[i]
 		t.Rows = append(t.Rows, p)
-		t.Lag += max(0, p.Lag)
+		t.Lag = addLag(t.Lag, p)
 	}
 	body.Trouble = say(g.trouble)
 	name := shell(g.Name)

@@ -181,14 +181,32 @@ func (g *groupDetail) place(ctx context.Context, c consumer.Cluster, committed m
 		}
 		if p.Committed >= 0 && p.End >= 0 {
 			p.Lag = max(0, p.End-p.Committed)
-			g.Lag += p.Lag
 		}
+		g.Lag = addLag(g.Lag, p)
 		g.positions = append(g.positions, p)
 	}
 	g.Topics = len(topics)
 	slices.SortFunc(g.positions, func(a, b groupPosition) int {
 		return cmp.Or(strings.Compare(a.Topic, b.Topic), cmp.Compare(a.Partition, b.Partition))
 	})
+}
+
+// addLag adds what a group has yet to read of a partition to what it has of others;
+// untold where one of them is. Where it begins without an offset is not known, and
+// nothing is to be read where the partition is no more.
+func addLag(lag int64, p groupPosition) int64 {
+	if p.Gone || p.Committed < 0 {
+		return lag
+	}
+	return plus(lag, p.Lag)
+}
+
+// plus adds what may be untold; then the sum is.
+func plus(sum, n int64) int64 {
+	if sum < 0 || n < 0 {
+		return untold
+	}
+	return sum + n
 }
 
 // lagTimes says how long the next record of each position has waited, and when

@@ -10,8 +10,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/twmb/franz-go/pkg/kerr"
-
 	"sawlog/consumer"
 	"sawlog/consumer/admin"
 	"sawlog/jobs"
@@ -204,8 +202,9 @@ func (k *console) moveOffsets(ctx context.Context, c consumer.Cluster, r *http.R
 	if len(list) == 0 {
 		return &jobs.Refusal{Kind: jobs.ErrInvalid, Msg: "the form names no offset that moves"}
 	}
-	k.Logger.Info("offsets of a group are moved", "group", group, "topic", topic, "partitions", len(list), "by", by)
-	return commit(ctx, c, group, &found[0], list)
+	err = commit(ctx, c, group, &found[0], list)
+	k.record("offsets of a group are moved", err, "group", group, "topic", topic, "partitions", len(list))
+	return err
 }
 
 // commit sets a group's offsets.
@@ -215,11 +214,8 @@ func commit(ctx context.Context, c consumer.Cluster, group string, topic *admin.
 		to[m.Partition] = m.To
 	}
 	err := admin.Commit(ctx, c, group, topic, to)
-	if _, refused := errors.AsType[*kerr.Error](err); refused {
+	if admin.Joined(err) {
 		return &jobs.Refusal{Kind: jobs.ErrConflict, Msg: err.Error(), Hint: "somebody may have joined: look at the group, its members must be stopped"}
 	}
-	if err != nil {
-		return fmt.Errorf("whether the offsets were moved is not known: look at the group: %w", err)
-	}
-	return nil
+	return done(err, groupHref(group))
 }

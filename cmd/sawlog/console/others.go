@@ -1,6 +1,7 @@
 package console
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"html/template"
@@ -44,7 +45,7 @@ func (k *console) others(mux *http.ServeMux) {
 	mux.HandleFunc("GET /console/groups", k.overKafka("groups", k.groups))
 	mux.HandleFunc("GET /console/group", k.overKafka("groups", k.group))
 	mux.HandleFunc("GET /console/group/reset", k.overKafka("groups", k.previewReset))
-	mux.HandleFunc("POST /console/group/reset", k.overKafka("groups", k.resetGroup))
+	mux.HandleFunc("POST /console/group/reset", k.overKafkaWithin(deedPatience, "groups", k.resetGroup))
 	mux.HandleFunc("GET /console/cluster", k.overKafka("cluster", k.cluster))
 	mux.HandleFunc("GET /console/settings", k.settings)
 	if k.Jobs == nil {
@@ -84,11 +85,18 @@ func (k *console) kafkaWithin(ctx context.Context, limit time.Duration) (c consu
 	return c, within, done, err
 }
 
+// kafkaPage draws a page, or does what its form asks for.
+type kafkaPage func(ctx context.Context, c consumer.Cluster, w http.ResponseWriter, r *http.Request) error
+
 // overKafka serves a page that asks the cluster, under its place in the navigation;
 // an error is shown instead.
-func (k *console) overKafka(nav string, page func(ctx context.Context, c consumer.Cluster, w http.ResponseWriter, r *http.Request) error) http.HandlerFunc {
+func (k *console) overKafka(nav string, page kafkaPage) http.HandlerFunc {
+	return k.overKafkaWithin(patience, nav, page)
+}
+
+func (k *console) overKafkaWithin(limit time.Duration, nav string, page kafkaPage) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		c, ctx, done, err := k.kafka(r.Context())
+		c, ctx, done, err := k.kafkaWithin(r.Context(), limit)
 		defer done()
 		if err == nil {
 			err = page(ctx, c, w, r)
@@ -120,7 +128,7 @@ func (k *console) refuse(w http.ResponseWriter, nav string, err error) {
 	refusal, refused := errors.AsType[*jobs.Refusal](err)
 	switch {
 	case refused:
-		hint, status = refusal.Hint, statusOf(refusal)
+		hint, status = cmp.Or(hint, refusal.Hint), statusOf(refusal)
 	case errors.Is(err, consumer.ErrUnknownTopic):
 		status = http.StatusNotFound
 	case ofLedger:
@@ -132,7 +140,7 @@ func (k *console) refuse(w http.ResponseWriter, nav string, err error) {
 			status = http.StatusServiceUnavailable
 		}
 	case errors.Is(err, consumer.ErrUnavailable), errors.Is(err, context.DeadlineExceeded):
-		status, hint = http.StatusServiceUnavailable, "brokers may be starting or electing: look again in a moment, or at the cluster page"
+		status, hint = http.StatusServiceUnavailable, cmp.Or(hint, "brokers may be starting or electing: look again in a moment, or at the cluster page")
 	}
 	k.show(w, status, "othererror.html", page{Title: http.StatusText(status), Nav: nav, Body: map[string]string{"Message": err.Error(), "Hint": hint}})
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"html"
 	"io"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -31,6 +32,7 @@ type stand struct {
 	jobs   *jobs.Scheduler
 	now    time.Time
 	h      http.Handler
+	log    strings.Builder // of deeds
 }
 
 // newStand starts a console over a real broker; change may alter its sources.
@@ -68,7 +70,7 @@ func standOver(t *testing.T, r runner, change func(*Sources)) *stand {
 			t.Error(err)
 		}
 	})
-	c := Config{Jobs: s.jobs, Now: func() time.Time { return s.now }}
+	c := Config{Jobs: s.jobs, Logger: slog.New(slog.NewTextHandler(&s.log, nil)), Now: func() time.Time { return s.now }}
 	change(&c.Sources)
 	s.h = New(c)
 	return s

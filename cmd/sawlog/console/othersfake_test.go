@@ -24,6 +24,7 @@ type brokers struct {
 	silent map[int32]bool // brokers that never answer
 	moves  kmsg.ListPartitionReassignmentsResponse
 	log    []record.Batch // of every partition
+	codes  []int16        // of deeds, in turn of what they are done to; none = no deed is known
 }
 
 func (b *brokers) Broker(id int32) consumer.Requestor { return oneBroker{b, id} }
@@ -110,7 +111,77 @@ func (b *brokers) Request(ctx context.Context, req kmsg.Request) (kmsg.Response,
 	case *kmsg.FetchRequest:
 		return b.fetch(r), nil
 	}
+	if resp := b.deed(req); resp != nil && len(b.codes) > 0 {
+		return resp, nil
+	}
 	return nil, fmt.Errorf("%T is not known here", req)
+}
+
+// deed does nothing, and says of it what the codes are; what is only checked is right.
+func (b *brokers) deed(req kmsg.Request) kmsg.Response {
+	codes := b.codes
+	next := func(checks bool) (code int16) {
+		if len(codes) > 0 && !checks {
+			code = codes[0]
+			codes = append(slices.Clone(codes[1:]), code)
+		}
+		return code
+	}
+	resp := req.ResponseKind()
+	switch r := req.(type) {
+	case *kmsg.CreateTopicsRequest:
+		out := kmsg.NewCreateTopicsResponseTopic()
+		out.Topic, out.NumPartitions, out.ReplicationFactor, out.ErrorCode = r.Topics[0].Topic, 1, 1, next(r.ValidateOnly)
+		resp.(*kmsg.CreateTopicsResponse).Topics = []kmsg.CreateTopicsResponseTopic{out}
+	case *kmsg.DeleteTopicsRequest:
+		out := kmsg.NewDeleteTopicsResponseTopic()
+		if out.TopicID, out.ErrorCode = r.Topics[0].TopicID, next(false); out.ErrorCode == 0 {
+			b.topics = nil
+		}
+		resp.(*kmsg.DeleteTopicsResponse).Topics = []kmsg.DeleteTopicsResponseTopic{out}
+	case *kmsg.CreatePartitionsRequest:
+		out := kmsg.NewCreatePartitionsResponseTopic()
+		out.Topic, out.ErrorCode = r.Topics[0].Topic, next(r.ValidateOnly)
+		resp.(*kmsg.CreatePartitionsResponse).Topics = []kmsg.CreatePartitionsResponseTopic{out}
+	case *kmsg.IncrementalAlterConfigsRequest:
+		out := kmsg.NewIncrementalAlterConfigsResponseResource()
+		out.ResourceName, out.ErrorCode = r.Resources[0].ResourceName, next(r.ValidateOnly)
+		resp.(*kmsg.IncrementalAlterConfigsResponse).Resources = []kmsg.IncrementalAlterConfigsResponseResource{out}
+	case *kmsg.DeleteRecordsRequest:
+		t := kmsg.NewDeleteRecordsResponseTopic()
+		t.Topic = r.Topics[0].Topic
+		for _, p := range r.Topics[0].Partitions {
+			out := kmsg.NewDeleteRecordsResponseTopicPartition()
+			out.Partition, out.LowWatermark, out.ErrorCode = p.Partition, p.Offset, next(false)
+			t.Partitions = append(t.Partitions, out)
+		}
+		resp.(*kmsg.DeleteRecordsResponse).Topics = []kmsg.DeleteRecordsResponseTopic{t}
+	case *kmsg.DeleteGroupsRequest:
+		out := kmsg.NewDeleteGroupsResponseGroup()
+		out.Group, out.ErrorCode = r.Groups[0], next(false)
+		resp.(*kmsg.DeleteGroupsResponse).Groups = []kmsg.DeleteGroupsResponseGroup{out}
+	case *kmsg.OffsetDeleteRequest:
+		t := kmsg.NewOffsetDeleteResponseTopic()
+		t.Topic = r.Topics[0].Topic
+		for _, p := range r.Topics[0].Partitions {
+			out := kmsg.NewOffsetDeleteResponseTopicPartition()
+			out.Partition, out.ErrorCode = p.Partition, next(false)
+			t.Partitions = append(t.Partitions, out)
+		}
+		resp.(*kmsg.OffsetDeleteResponse).Topics = []kmsg.OffsetDeleteResponseTopic{t}
+	case *kmsg.OffsetCommitRequest:
+		t := kmsg.NewOffsetCommitResponseTopic()
+		t.Topic, t.TopicID = r.Topics[0].Topic, r.Topics[0].TopicID
+		for _, p := range r.Topics[0].Partitions {
+			out := kmsg.NewOffsetCommitResponseTopicPartition()
+			out.Partition, out.ErrorCode = p.Partition, next(false)
+			t.Partitions = append(t.Partitions, out)
+		}
+		resp.(*kmsg.OffsetCommitResponse).Topics = []kmsg.OffsetCommitResponseTopic{t}
+	default:
+		return nil
+	}
+	return resp
 }
 
 func (b *brokers) metadata(r *kmsg.MetadataRequest) *kmsg.MetadataResponse {
