@@ -2,6 +2,7 @@ package loader
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -50,7 +51,10 @@ func (l *Ledger) Amend(ctx context.Context, what, run string, o CommitOptions) (
 		rec, err = l.amend(ctx, what, run, o)
 		return err
 	})
-	if err != nil || rec == nil {
+	switch {
+	case errors.Is(err, errUnsure):
+		return nil, stopped(ctx, err, looks, "the amend may be committed")
+	case err != nil || rec == nil:
 		return rec, stopped(ctx, err, startsOver, "nothing was changed")
 	}
 	return rec, stopped(ctx, l.settle(ctx), goesOn, "the amend is committed as record %d, and whoever comes next publishes what is left of it", rec.Number)

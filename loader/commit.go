@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"path"
 	"slices"
 	"strings"
@@ -369,13 +370,17 @@ func (l *Ledger) draft(p *Plan, planID, run string, work *sealed) (*Record, erro
 	return rec, err
 }
 
-// sharesNoFolder wants the folders of a record's hours to be of these hours alone:
-// new data of a zone, and nothing that a plan says, may have moved an hour.
+// sharesNoFolder wants no hour to come into a folder of others: new data of a zone,
+// and nothing that a plan says, may have moved one. Hours that have a folder in
+// common already keep it, and a rewrite leaves rows where they are.
 func (f *Fold) sharesNoFolder(rec *Record) error {
-	of := map[string]int64{}
-	for hour, h := range f.Hours {
-		for _, dir := range h.Dirs {
-			of[dir] = hour
+	if rec.Kind == Compact {
+		return nil
+	}
+	of := map[string][]int64{}
+	for _, hour := range slices.Sorted(maps.Keys(f.Hours)) {
+		for _, dir := range f.Hours[hour].Dirs {
+			of[dir] = append(of[dir], hour)
 		}
 	}
 	for i := range rec.Files {
@@ -384,12 +389,14 @@ func (f *Fold) sharesNoFolder(rec *Record) error {
 			continue
 		}
 		dir := file.HourDir()
-		hour, taken := of[dir]
-		if taken && hour != *file.Hour {
-			e := fail(ExitConflict, "folder %s is that of hour %s, and rows of hour %s would go there: nothing was committed", dir, HourText(hour), HourText(*file.Hour))
-			return e.hint("the rules of the time zone have changed since: load into another root")
+		hours := of[dir]
+		if len(hours) > 0 && !slices.Contains(hours, *file.Hour) {
+			e := fail(ExitConflict, "folder %s is that of hour %s, and rows of hour %s would go there: nothing was committed", dir, HourText(hours[0]), HourText(*file.Hour))
+			return e.hint("the job's partition_by, or the rules of its time zone, have changed since: load into another root")
 		}
-		of[dir] = *file.Hour
+		if len(hours) == 0 {
+			of[dir] = []int64{*file.Hour}
+		}
 	}
 	return nil
 }
@@ -491,7 +498,10 @@ func (l *Ledger) put(ctx context.Context, rec *Record, data []byte) (won bool, e
 			if other.Nonce != rec.Nonce {
 				return false, nil
 			}
-			return true, l.secure(rec.Number)
+			if err := l.secure(rec.Number); err != nil {
+				return false, fmt.Errorf("%w: %w", errUnsure, err)
+			}
+			return true, nil
 		case !errors.Is(look, sink.ErrNotExist):
 			err = look
 		case errors.Is(err, sink.ErrExist):
@@ -511,8 +521,9 @@ func (l *Ledger) put(ctx context.Context, rec *Record, data []byte) (won bool, e
 	return false, sinkError(what, err)
 }
 
-// errUnsure is of a record that was put and could not be looked for.
-var errUnsure = errors.New("the store doesn't answer")
+// errUnsure is of a record that was put and could not be looked for, or was found
+// and may not survive a power cut.
+var errUnsure = errors.New("whether it stands is not known")
 
 // secure makes a record durable that was found written: with its folder and the
 // ledger's.

@@ -3,7 +3,10 @@ package loader
 import (
 	"context"
 	"fmt"
+	"io/fs"
 	"log/slog"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -178,6 +181,55 @@ func TestRunIsCoveredByTheSamePlan(t *testing.T) {
 		if err != nil || out.Status != want {
 			t.Errorf("run %d: %+v %v, want %s", i, out, err, want)
 		}
+	}
+}
+
+// A run that is interrupted before it carries splits out again, one that was
+// damaged or those that a revision of its plan takes, doesn't count them as staged.
+func TestRunInterruptedBeforeRepeats(t *testing.T) {
+	for event, want := range map[string]string{"commit": "3 of 4", "revision": "0 of 4"} {
+		t.Run(event, func(t *testing.T) {
+			r := newRig(t, 1)
+			var many []string
+			for i := range 200 {
+				many = append(many, view(i%24, i%60, "/x"))
+			}
+			log := r.src.log("views", 0)
+			log.put(t, 10, record.None, lines(many...)...)
+			r.spec.TargetBytes, r.spec.Merge = (log.size+3)/4, mergeNever
+			p, _ := r.plan(PlanAsk{})
+			ctx, cancel := context.WithCancel(t.Context())
+			stop := func() {}
+			r.d.Observe = func(e Event) {
+				switch {
+				case e.Kind != event:
+				case event == "revision":
+					cancel()
+				default:
+					spoil(t, filepath.Join(r.root, StageDir(e.Text, 0)))
+					stop = cancel
+				}
+			}
+			r.d.Engine = &overtaking{r.d.Engine, func() { stop() }, func() {}}
+			_, err := r.d.Run(ctx, p, RunAsk{Run: "first", Parallelism: 1})
+			exits(t, err, ExitInterrupted, "is open with "+want+" splits staged")
+		})
+	}
+}
+
+// spoil cuts off the data files in a folder.
+func spoil(t *testing.T, dir string) {
+	t.Helper()
+	cut := 0
+	err := filepath.WalkDir(dir, func(name string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || !strings.HasSuffix(name, StageSuffix) {
+			return err
+		}
+		cut++
+		return os.Truncate(name, 1)
+	})
+	if err != nil || cut == 0 {
+		t.Fatalf("%d files spoilt, %v", cut, err)
 	}
 }
 

@@ -110,6 +110,7 @@ func (r *run) carryOut(ctx context.Context) (*Record, error) {
 		if !errors.As(err, &incomplete) || repairs == maxRepairs {
 			break
 		}
+		r.results = slices.DeleteFunc(r.results, func(res *Result) bool { return slices.Contains(incomplete.Splits, res.Split) })
 		r.d.Logger.Warn("staged files were damaged: carrying out again", "plan", r.planID, "splits", incomplete.Splits, "err", err)
 	}
 	if err != nil || rec == nil {
@@ -187,15 +188,14 @@ func (r *run) begin(ctx context.Context) error {
 // while records hold paths its schema does not.
 func (r *run) work(ctx context.Context) error {
 	for range maxRevisions {
-		var err error
-		if r.results, err = r.ledger.Results(ctx, r.plan, r.planID); err != nil {
+		if err := r.read(ctx); err != nil {
 			return err
 		}
 		if missing := r.missing(); len(missing) > 0 {
 			if err := r.engine(ctx, missing); err != nil {
 				return err
 			}
-			if r.results, err = r.ledger.Results(ctx, r.plan, r.planID); err != nil {
+			if err := r.read(ctx); err != nil {
 				return err
 			}
 			if missing = r.missing(); len(missing) > 0 {
@@ -221,8 +221,22 @@ func (r *run) work(ctx context.Context) error {
 		r.d.Logger.Info("schema grown", "plan", r.planID, "next", planID, "columns", added, "writers", len(writers))
 		r.d.event(Event{Run: r.ask.Run, Kind: "revision", Text: grown(planID, added, len(writers))})
 		r.plan, r.planID = next, planID
+		r.results = slices.DeleteFunc(r.results, func(res *Result) bool { return res.Unknown != nil })
 	}
 	return fail(ExitFailed, "plan %s: the schema still grows after %d revisions", r.planID, maxRevisions)
+}
+
+// read looks for the results there are.
+func (r *run) read(ctx context.Context) error {
+	results, err := r.ledger.Results(ctx, r.plan, r.planID)
+	if err != nil {
+		return err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.results = results
+	clear(r.ended)
+	return nil
 }
 
 // grown says what a revision adds.
@@ -345,7 +359,7 @@ func (r *run) interrupted(ctx context.Context, err error) error {
 		return stopped(ctx, err, goesOn, "plan %s is committed as record %d, and whoever comes next publishes what is left of it", r.planID, mark.Number)
 	}
 	if errors.Is(err, errUnsure) {
-		return stopped(ctx, err, "the same command, or the next run of the job: it looks, and goes on from there", "plan %s may be committed", r.planID)
+		return stopped(ctx, err, looks, "plan %s may be committed", r.planID)
 	}
 	next := goesOn
 	if r.plan.Kind == Compact {

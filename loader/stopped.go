@@ -34,4 +34,5 @@ func stopped(ctx context.Context, err error, next, state string, args ...any) er
 const (
 	startsOver = "the same command again; it starts over"
 	goesOn     = "the same command, or the next run of the job: it goes on with what is left"
+	looks      = "the same command, or the next run of the job: it looks, and goes on from there"
 )
