@@ -22,29 +22,61 @@ import (
 // checkOthers refuses a job that would write where another one writes, or make
 // a data set of another's name.
 func (s *Scheduler) checkOthers(spec *Spec) error {
+	var specs []*Spec // of the job itself, then of others
+	var topics [][]string
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	own := placeOf(spec, s.matched(spec.Name, spec))
+	specs, topics = append(specs, spec), append(topics, s.matched(spec.Name, spec))
 	for _, name := range sortedKeys(s.f.jobs) {
-		other := s.f.jobs[name].spec
-		if name == spec.Name || other == nil {
-			continue
+		if other := s.f.jobs[name].spec; name != spec.Name && other != nil {
+			specs, topics = append(specs, other), append(topics, s.matched(name, other))
 		}
-		if how := own.meets(placeOf(other, s.matched(name, other))); how != "" {
+	}
+	s.mu.Unlock()
+	places := placesOf(specs, topics, real)
+	for i, other := range specs[1:] {
+		if how := places[0].meets(places[i+1]); how != "" {
 			return &Refusal{
-				Kind: ErrConflict, Msg: fmt.Sprintf("%s %s %s, the root of job %s: a data set has a tree of its own", spec.Output.Root, how, other.Output.Root, name),
+				Kind: ErrConflict, Msg: fmt.Sprintf("%s %s %s, the root of job %s: a data set has a tree of its own", spec.Output.Root, how, other.Output.Root, other.Name),
 				Hint: "choose another output.root",
 			}
 		}
 		for _, a := range spec.Sets(nil) {
 			for _, b := range other.Sets(nil) {
 				if a.Dataset == b.Dataset {
-					return refuse(ErrConflict, "data set %s is made by job %s already; choose another name", a.Dataset, name)
+					return refuse(ErrConflict, "data set %s is made by job %s already; choose another name", a.Dataset, other.Name)
 				}
 			}
 		}
 	}
 	return nil
+}
+
+// linksTime is how long the links of all roots together are followed.
+const linksTime = 2 * time.Second
+
+// placesOf follows the links of roots by real. From where a file system hangs,
+// which nothing can end, roots are taken as they are written.
+func placesOf(specs []*Spec, topics [][]string, real func(string) string) []place {
+	found := make(chan place, len(specs)) // so that who follows them late is let go
+	go func() {
+		for i, spec := range specs {
+			found <- placeOf(spec, topics[i], real)
+		}
+	}()
+	late := time.NewTimer(linksTime)
+	defer late.Stop()
+	var places []place
+	for len(places) < len(specs) {
+		select {
+		case p := <-found:
+			places = append(places, p)
+		case <-late.C:
+			for i := len(places); i < len(specs); i++ {
+				places = append(places, placeOf(specs[i], topics[i], func(dir string) string { return dir }))
+			}
+		}
+	}
+	return places
 }
 
 // matched are the topics a job is known to load. The caller holds mu.
@@ -69,7 +101,7 @@ type place struct {
 	topics   []string
 }
 
-func placeOf(spec *Spec, topics []string) place {
+func placeOf(spec *Spec, topics []string, real func(string) string) place {
 	root := spec.Output.Root
 	if len(spec.Source.Topics) == 1 && spec.Source.Pattern == "" {
 		root = strings.ReplaceAll(root, topicWord, spec.Source.Topics[0])

@@ -145,7 +145,7 @@ func (f *fold) applyJob(name string, value []byte) error {
 		delete(f.loose, name)
 	}
 	if state.spec == nil || state.Text != j.Text || state.Path != j.Path {
-		state.spec, state.broken = Parse([]byte(j.Text), j.Path)
+		state.spec, state.broken = ParseApplied([]byte(j.Text), j.Path)
 	}
 	state.Job = j
 	return nil

@@ -13,6 +13,7 @@ import (
 	"net/url"
 	"os/exec"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -70,6 +71,13 @@ func (n *Notify) name() string {
 		host = u.Scheme + "://" + u.Host
 	}
 	return "webhook " + host + " #" + mark(n.Webhook)
+}
+
+// oldName is what a release before this one named the receiver at a place of the
+// job's list; notices may be pending from then.
+func (n *Notify) oldName(i int) string {
+	name, _, _ := strings.Cut(n.name(), " #")
+	return strconv.Itoa(i) + " " + name
 }
 
 // mark is short enough to tell nothing of a secret.
@@ -143,7 +151,7 @@ func (s *Scheduler) postAll() {
 // receiver finds who a notice is for, as the job is now.
 func receiver(spec *Spec, told *Told) *Notify {
 	for i := range spec.Notify {
-		if to := &spec.Notify[i]; to.name() == told.To && slices.Contains(to.On, told.Event) {
+		if to := &spec.Notify[i]; (to.name() == told.To || to.oldName(i) == told.To) && slices.Contains(to.On, told.Event) {
 			return to
 		}
 	}

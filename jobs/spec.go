@@ -121,12 +121,22 @@ const wantName = "want 1 to 100 letters, digits, '.', '_' or '-', the first a le
 // Parse reads a job file; path is used in messages only. The error is Problems
 // and lists everything that is wrong.
 func Parse(data []byte, path string) (*Spec, error) {
+	return parse(data, path, (*loader.Spec).CheckNames)
+}
+
+// ParseApplied reads a job that is at work, perhaps since an earlier release: it
+// isn't held to names of fields that its records can't have. Its previews warn.
+func ParseApplied(data []byte, path string) (*Spec, error) {
+	return parse(data, path, func(*loader.Spec) error { return nil })
+}
+
+func parse(data []byte, path string, check func(*loader.Spec) error) (*Spec, error) {
 	r := &reader{path: path}
 	s := &Spec{Path: path, Text: data, set: map[string]bool{}}
 	root := r.parseDocument(data)
 	if root != nil {
 		s.readRoot(root)
-		s.checkWhole(root)
+		s.checkWhole(root, check)
 	}
 	if len(r.problems) > 0 {
 		return nil, r.problems.sorted()
@@ -190,7 +200,7 @@ func (s *Spec) Separate() bool {
 }
 
 // checkWhole checks what concerns several sections at once.
-func (s *Spec) checkWhole(root *section) {
+func (s *Spec) checkWhole(root *section, check func(*loader.Spec) error) {
 	out := root.keys["output"]
 	hasTopic := strings.Contains(s.Output.Root, "{topic}")
 	switch {
@@ -206,7 +216,11 @@ func (s *Spec) checkWhole(root *section) {
 	if len(root.r.problems) > 0 {
 		return
 	}
-	if _, err := s.Load(s.anyTopic(), time.Now()); err != nil {
+	l, err := s.Load(s.anyTopic(), time.Now())
+	if err == nil {
+		err = check(l)
+	}
+	if err != nil {
 		key, msg, found := strings.Cut(err.Error(), ": ")
 		node := root.node
 		if at := root.find(key); found && at != nil {

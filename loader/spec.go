@@ -156,12 +156,6 @@ func (s *Spec) Validate() error {
 		wrong = append(wrong, fmt.Errorf("schema: %w", err))
 	} else if err := haveFields(base, &r.Decode, bucket.Fields); err != nil {
 		wrong = append(wrong, err)
-	} else if found, err := strays(&r.Decode, r.Schema); err != nil {
-		wrong = append(wrong, err)
-	} else {
-		for _, stray := range found {
-			wrong = append(wrong, errors.New(stray))
-		}
 	}
 	if len(wrong) == 0 {
 		return nil

@@ -1,6 +1,7 @@
 package loader
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -11,8 +12,9 @@ import (
 // A job names fields of its records: for the event time, for folders, to leave
 // out, rename or hash columns. A name that no record has is a slip as a rule, and
 // nothing would tell: the folder is that of null, the column isn't hashed. Where
-// the fields are known before any record, such a name is an error of the spec;
-// where only records tell, a preview warns.
+// the fields are known before any record, whoever brings the spec is refused; a
+// job that was let in by an earlier release goes on, and its previews warn, as
+// they do where only records tell.
 
 // looksMost is how many records at most a preview asks for their fields.
 const looksMost = 10_000
@@ -32,6 +34,26 @@ func strays(o *formats.Options, declared *formats.Schema) ([]string, error) {
 		out = append(out, fmt.Sprintf("%s: the records have no %q%s", ref.Key, ref.Path, orNear(ref.Path, known)))
 	}
 	return out, nil
+}
+
+// CheckNames refuses names of fields that no record can have. Validate doesn't:
+// it is for specs that are carried out already, too.
+func (r *Spec) CheckNames() error {
+	if r.Decode.Unresolved() { // the planner asks the registry first
+		return nil
+	}
+	found, err := strays(&r.Decode, r.Schema)
+	if err != nil {
+		return &Error{Code: ExitUsage, Err: err}
+	}
+	var wrong []error
+	for _, stray := range found {
+		wrong = append(wrong, errors.New(stray))
+	}
+	if len(wrong) == 0 {
+		return nil
+	}
+	return &Error{Code: ExitUsage, Err: errors.Join(wrong...)}
 }
 
 // columnNames are the names that columns have besides the paths they come from.
@@ -76,12 +98,12 @@ func (l *looker) look(m *formats.Message) {
 }
 
 // warnings tells of fields that the job names and none of the records looked at
-// has, nor the data set; or, where a registry has the schemas, that those have
-// not. Of declared columns, which may be rare, it tells only where records have a
+// has, nor the data set; or, where schemas or patterns say which there are, that
+// those have not. Of declared columns, which may be rare, it tells only where records have a
 // field of nearly that name which nobody asks for.
 func (l *looker) warnings(declared, have *formats.Schema) ([]string, error) {
 	o := &l.plan.Decode
-	if l.met == nil && o.Registry != nil {
+	if l.met == nil {
 		return strays(o, declared)
 	}
 	if l.looked == 0 {

@@ -1,6 +1,7 @@
 package loader
 
 import (
+	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -67,7 +68,8 @@ func TestPreviewKnowsTheDataSet(t *testing.T) {
 	}
 }
 
-// Where fields are known before any record, a stray is an error of the spec.
+// Where fields are known before any record, a stray is refused of who brings it; a
+// spec that is carried out already is good with it.
 func TestSpecRefusesStrays(t *testing.T) {
 	csv := func(s *Spec) { s.Decode.Value, s.Decode.Columns = "csv", []string{"ts", "email"} }
 	text := func(s *Spec) { s.Decode.Value, s.Decode.Pattern = "text", `(?P<ts>\S+) (?P<email>\S+)` }
@@ -85,11 +87,14 @@ func TestSpecRefusesStrays(t *testing.T) {
 			if name == "avro" {
 				s.Decode.Exclude = append(s.Decode.Exclude, "list.sku")
 			}
-			if err := s.Validate(); err != nil {
+			if err := errors.Join(s.Validate(), s.CheckNames()); err != nil {
 				t.Fatal(err)
 			}
 			s.Decode.Rename, s.Decode.Hash = nil, []string{"emial"}
-			exits(t, s.Validate(), ExitUsage, `columns.hash: the records have no "emial"; did you mean "email"?`)
+			if err := s.Validate(); err != nil {
+				t.Error(err)
+			}
+			exits(t, s.CheckNames(), ExitUsage, `columns.hash: the records have no "emial"; did you mean "email"?`)
 			s.Decode.Hash, s.Fields = nil, []string{"emial"}
 			exits(t, s.Validate(), ExitUsage, `partition_by.fields: no column holds "emial"; did you mean "email"?`)
 		})

@@ -57,7 +57,7 @@ func (a *app) anyJob(ctx context.Context, ref string) (job *jobs.Spec, err error
 	err = a.onServer(ctx, func(ctx context.Context, c *api.Client) error {
 		j, err := c.Job(ctx, ref)
 		if err == nil {
-			job, err = jobs.Parse([]byte(j.Text), ref)
+			job, err = jobs.ParseApplied([]byte(j.Text), ref)
 		}
 		return err
 	})

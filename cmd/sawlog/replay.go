@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -110,7 +111,7 @@ func (r replayFlags) spec(topic string) (*loader.Spec, error) {
 	if err := spec.Decode.Validate(); err != nil {
 		return nil, &output.Error{Code: output.Usage, Err: err}
 	}
-	return spec, spec.Validate()
+	return spec, cmp.Or(spec.Validate(), spec.CheckNames())
 }
 
 func (a *app) runReplay(ctx context.Context, t target, p planFlags, f runFlags) error {

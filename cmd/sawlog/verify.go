@@ -93,7 +93,7 @@ func (a *app) loadedWith(ctx context.Context, ref datasetRef, name string) (foun
 		if err != nil {
 			return err
 		}
-		spec, err := jobs.Parse([]byte(job.Text), d.Job)
+		spec, err := jobs.ParseApplied([]byte(job.Text), d.Job)
 		if err != nil {
 			return err
 		}
