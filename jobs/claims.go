@@ -197,7 +197,7 @@ func (s *Scheduler) keepsBuckets(ctx context.Context, spec *Spec) (unseen []stri
 			return nil, err
 		}
 		v := s.view(ctx, old, set)
-		if v.view == nil {
+		if v.view == nil || v.err != nil || v.view.BucketErr != nil {
 			unseen = append(unseen, set.Dataset)
 			continue
 		}

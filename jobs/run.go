@@ -248,7 +248,8 @@ type View struct {
 	Hours map[int64]HourFacts // by UTC start, seconds since the epoch
 	// Bucket is the rule by which rows have gone into hours and folders; nil = none
 	// have yet.
-	Bucket *loader.Bucket
+	Bucket    *loader.Bucket
+	BucketErr error // why it isn't known
 }
 
 // HourFacts are the facts of one hour.

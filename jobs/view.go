@@ -5,7 +5,8 @@ import (
 	"time"
 )
 
-// cachedView is a ledger's view and when its reading began.
+// cachedView is a ledger's view and when its reading began; with an error, what was
+// known before, or nil.
 type cachedView struct {
 	view *View
 	err  error
@@ -85,6 +86,12 @@ func (s *Scheduler) read(spec *Spec, set Set) *viewRead {
 			return // it may be of before a run's end
 		}
 		delete(s.reads, set.Dataset)
+		if r.err != nil {
+			r.view = nil
+			if last := s.views[set.Dataset]; last != nil {
+				r.view = last.view // beside the error
+			}
+		}
 		s.views[set.Dataset] = &r.cachedView
 	})
 	return r

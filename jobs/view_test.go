@@ -2,6 +2,7 @@ package jobs
 
 import (
 	"context"
+	"errors"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -11,7 +12,8 @@ import (
 // slowViews are ledgers that take a second to read.
 type slowViews struct {
 	Runner
-	read *atomic.Int64
+	read  *atomic.Int64
+	fails *atomic.Bool
 }
 
 func (r slowViews) View(ctx context.Context, s *Spec, set Set) (*View, error) {
@@ -20,6 +22,9 @@ func (r slowViews) View(ctx context.Context, s *Spec, set Set) (*View, error) {
 	case <-time.After(time.Second):
 	case <-ctx.Done():
 		return nil, ctx.Err()
+	}
+	if r.fails.Load() {
+		return &View{Head: -1}, errors.New("the store is away")
 	}
 	return &View{Head: n, Hours: map[int64]HourFacts{0: {}}}, nil
 }
@@ -31,8 +36,8 @@ func TestLedgersAreNotWaitedFor(t *testing.T) {
 		w := newWorld(t, 0)
 		defer w.close()
 		w.apply("name: views\nsource: {topics: [a]}\noutput: {root: 'file:///w/views'}\n")
-		read := &atomic.Int64{}
-		w.s.c.Runner = slowViews{w.s.c.Runner, read}
+		read, fails := &atomic.Int64{}, &atomic.Bool{}
+		w.s.c.Runner = slowViews{w.s.c.Runner, read, fails}
 		set := w.s.List()[0].Datasets[0].Dataset
 		ask := func(patience time.Duration) Grid {
 			ctx, cancel := context.WithTimeout(t.Context(), patience)
@@ -68,10 +73,19 @@ func TestLedgersAreNotWaitedFor(t *testing.T) {
 		want("a run has ended", ask(time.Millisecond), true, 2, 4)
 		want("waited for after it", ask(time.Minute), false, 4, 4)
 
+		time.Sleep(viewAge)
+		fails.Store(true)
+		if g := ask(time.Minute); g.Error != "the store is away" || g.Head != 4 || len(g.Hours) == 0 {
+			t.Errorf("a reading that failed: %q, head %d, %d hours; want the error beside what was known", g.Error, g.Head, len(g.Hours))
+		}
+		fails.Store(false)
+		time.Sleep(viewAge)
+		want("the store is back", ask(time.Minute), false, 6, 6)
+
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
 		time.Sleep(viewAge)
-		if g, err := w.s.Grid(ctx, "views", set, w.now().Add(-time.Hour), w.now()); err != nil || !g.Reading || read.Load() != 4 {
+		if g, err := w.s.Grid(ctx, "views", set, w.now().Add(-time.Hour), w.now()); err != nil || !g.Reading || read.Load() != 6 {
 			t.Errorf("who has gone away had it read: %+v, %d readings, %v", g, read.Load(), err)
 		}
 	})

@@ -219,8 +219,8 @@ func (r *runner) viewIn(ctx context.Context, store sink.Sink, set jobs.Set) (*jo
 			Sealed: h.Sealed != loader.NotSealed, SealedIn: h.Sealed,
 		}
 	}
-	if view.Bucket, err = ledger.Bucket(ctx); err != nil { // its runs will say so
-		r.log.Warn("the last plan can't be read", "dataset", set.Dataset, "err", err)
+	if view.Bucket, view.BucketErr = ledger.Bucket(ctx); view.BucketErr != nil { // its runs will say so
+		r.log.Warn("the last plan can't be read", "dataset", set.Dataset, "err", view.BucketErr)
 	}
 	return view, nil
 }
