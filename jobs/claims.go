@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"sawlog/loader"
+	"sawlog/loader/sink"
 )
 
 // This file says what a job may take for its own: a root that no other job writes
@@ -32,7 +33,7 @@ func (s *Scheduler) checkOthers(spec *Spec) error {
 		}
 	}
 	s.mu.Unlock()
-	places := placesOf(specs, topics, real)
+	places := placesOf(specs, topics, sink.Followed)
 	for i, other := range specs[1:] {
 		if how := places[0].meets(places[i+1]); how != "" {
 			return &Refusal{
@@ -54,13 +55,13 @@ func (s *Scheduler) checkOthers(spec *Spec) error {
 // linksTime is how long the links of all roots together are followed.
 const linksTime = 2 * time.Second
 
-// placesOf follows the links of roots by real. From where a file system hangs,
+// placesOf follows the links of roots by followed. From where a file system hangs,
 // which nothing can end, roots are taken as they are written.
-func placesOf(specs []*Spec, topics [][]string, real func(string) string) []place {
+func placesOf(specs []*Spec, topics [][]string, followed func(string) string) []place {
 	found := make(chan place, len(specs)) // so that who follows them late is let go
 	go func() {
 		for i, spec := range specs {
-			found <- placeOf(spec, topics[i], real)
+			found <- placeOf(spec, topics[i], followed)
 		}
 	}()
 	late := time.NewTimer(linksTime)
@@ -101,7 +102,7 @@ type place struct {
 	topics   []string
 }
 
-func placeOf(spec *Spec, topics []string, real func(string) string) place {
+func placeOf(spec *Spec, topics []string, followed func(string) string) place {
 	root := spec.Output.Root
 	if len(spec.Source.Topics) == 1 && spec.Source.Pattern == "" {
 		root = strings.ReplaceAll(root, topicWord, spec.Source.Topics[0])
@@ -113,7 +114,7 @@ func placeOf(spec *Spec, topics []string, real func(string) string) place {
 	p := place{store: u.Scheme, topics: topics}
 	dir := path.Clean(u.Path)
 	if u.Scheme == "file" {
-		dir = real(dir)
+		dir = filepath.ToSlash(followed(filepath.FromSlash(dir)))
 	} else {
 		p.store += "://" + strings.ToLower(u.Hostname()) + ":" + cmp.Or(u.Port(), namenodePort)
 	}
@@ -125,18 +126,6 @@ const (
 	topicWord    = "{topic}"
 	namenodePort = "8020" // where a URI names none
 )
-
-// real follows the links of a folder of this machine, as far as it is there.
-func real(dir string) string {
-	for head, tail := dir, ""; ; head, tail = path.Dir(head), path.Join(path.Base(head), tail) {
-		if found, err := filepath.EvalSymlinks(filepath.FromSlash(head)); err == nil {
-			return path.Join(filepath.ToSlash(found), tail)
-		}
-		if head == path.Dir(head) {
-			return dir
-		}
-	}
-}
 
 // meets says how a data set of one place is to one of another, as words between
 // their roots; "" = each has a tree of its own.

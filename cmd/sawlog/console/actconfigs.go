@@ -24,16 +24,7 @@ type configChange struct {
 }
 
 // askConfigs is a form of all configs, then what of them would change.
-func (k *console) askConfigs(ctx context.Context, r *http.Request, _ zone) (*confirm, error) {
-	cluster, within, end, err := k.kafka(ctx)
-	defer end()
-	if err != nil {
-		return nil, err
-	}
-	t, set, err := topicAct(within, cluster, r.PathValue("topic"))
-	if err != nil {
-		return nil, err
-	}
+func (k *console) askConfigs(ctx context.Context, r *http.Request, cluster consumer.Cluster, t *admin.Topic, set map[string]string) (*confirm, error) {
 	wanted := wantedSettings(r.Form)
 	c := &confirm{
 		Title: "Configs of " + t.Name, Back: topicHref(t.Name), Name: t.Name, Form: r.URL.Path, Fields: []field{{Name: "preview", Value: "1", Type: "hidden"}},
@@ -56,7 +47,7 @@ func (k *console) askConfigs(ctx context.Context, r *http.Request, _ zone) (*con
 		c.Notes = append(c.Notes, "Nothing differs from what the topic sets: there is nothing to change.")
 		return c, nil
 	}
-	if err := admin.AlterConfigs(within, cluster, alteration(t.Name, changes), true); err != nil {
+	if err := admin.AlterConfigs(ctx, cluster, alteration(t.Name, changes), true); err != nil {
 		return c.refused(refusedBy(err))
 	}
 	c.previewConfigs(t, changes)
@@ -160,16 +151,7 @@ func alteration(topic string, changes []configChange) []admin.Change {
 }
 
 // askPartitions is a form, then what adding partitions would do.
-func (k *console) askPartitions(ctx context.Context, r *http.Request, _ zone) (*confirm, error) {
-	cluster, within, end, err := k.kafka(ctx)
-	defer end()
-	if err != nil {
-		return nil, err
-	}
-	t, _, err := topicAct(within, cluster, r.PathValue("topic"))
-	if err != nil {
-		return nil, err
-	}
+func (k *console) askPartitions(ctx context.Context, r *http.Request, cluster consumer.Cluster, t *admin.Topic, _ map[string]string) (*confirm, error) {
 	now, text := len(t.Partitions), strings.TrimSpace(r.Form.Get("to"))
 	c := &confirm{
 		Title: "Add partitions to " + t.Name, Back: topicHref(t.Name), Name: t.Name, Form: r.URL.Path,
@@ -181,7 +163,7 @@ func (k *console) askPartitions(ctx context.Context, r *http.Request, _ zone) (*
 	}
 	n, err := wholeNumber("partitions", text, 31)
 	if err == nil {
-		err = refusedBy(admin.CreatePartitions(within, cluster, t.Name, int32(n), true))
+		err = refusedBy(admin.CreatePartitions(ctx, cluster, t.Name, int32(n), true))
 	}
 	if err != nil {
 		return c.refused(err)

@@ -61,22 +61,13 @@ func readersOf(ctx context.Context, c consumer.Cluster, topic string) ([]reader,
 }
 
 // askDeleteTopic says what would be lost with a topic, and to whom.
-func (k *console) askDeleteTopic(ctx context.Context, r *http.Request, _ zone) (*confirm, error) {
-	cluster, within, end, err := k.kafka(ctx)
-	defer end()
-	if err != nil {
-		return nil, err
-	}
-	t, set, err := topicAct(within, cluster, r.PathValue("topic"))
-	if err != nil {
-		return nil, err
-	}
+func (k *console) askDeleteTopic(ctx context.Context, r *http.Request, cluster consumer.Cluster, t *admin.Topic, set map[string]string) (*confirm, error) {
 	ps := admin.PartitionsOf([]admin.Topic{*t})
 	var readers []reader
 	trouble := admin.Together(
-		func() error { return measure(within, cluster, ps) },
-		func() error { return sizes(within, cluster, ps) },
-		func() (err error) { readers, err = readersOf(within, cluster, t.Name); return err },
+		func() error { return measure(ctx, cluster, ps) },
+		func() error { return sizes(ctx, cluster, ps) },
+		func() (err error) { readers, err = readersOf(ctx, cluster, t.Name); return err },
 	)
 	loads := k.loadsOf(t.Name)
 	c := &confirm{

@@ -157,6 +157,22 @@ func awaitTopic(ctx context.Context, c consumer.Cluster, name string, there bool
 	}
 }
 
+// ofTopic asks with the topic that a path names, and the configs it sets.
+func (k *console) ofTopic(ask func(context.Context, *http.Request, consumer.Cluster, *admin.Topic, map[string]string) (*confirm, error)) func(context.Context, *http.Request, zone) (*confirm, error) {
+	return func(ctx context.Context, r *http.Request, _ zone) (*confirm, error) {
+		cluster, within, end, err := k.kafka(ctx)
+		defer end()
+		if err != nil {
+			return nil, err
+		}
+		t, set, err := topicAct(within, cluster, r.PathValue("topic"))
+		if err != nil {
+			return nil, err
+		}
+		return ask(within, r, cluster, t, set)
+	}
+}
+
 // topicAct is the beginning of what is done to a topic: the topic, and the configs
 // it sets. The brokers' own topics are left alone.
 func topicAct(ctx context.Context, c consumer.Cluster, name string) (*admin.Topic, map[string]string, error) {

@@ -17,16 +17,7 @@ import (
 )
 
 // askTrim is a form, then which records would be deleted, by partition.
-func (k *console) askTrim(ctx context.Context, r *http.Request, _ zone) (*confirm, error) {
-	cluster, within, end, err := k.kafka(ctx)
-	defer end()
-	if err != nil {
-		return nil, err
-	}
-	t, set, err := topicAct(within, cluster, r.PathValue("topic"))
-	if err != nil {
-		return nil, err
-	}
+func (k *console) askTrim(ctx context.Context, r *http.Request, cluster consumer.Cluster, t *admin.Topic, set map[string]string) (*confirm, error) {
 	to, parts := strings.TrimSpace(r.Form.Get("to")), strings.TrimSpace(r.Form.Get("partition"))
 	c := &confirm{
 		Title: "Delete records of " + t.Name, Back: topicHref(t.Name), Name: t.Name, Form: r.URL.Path,
@@ -46,7 +37,7 @@ func (k *console) askTrim(ctx context.Context, r *http.Request, _ zone) (*confir
 	if err != nil {
 		return c.refused(err)
 	}
-	ps, err := k.resolveTrim(within, cluster, t, q)
+	ps, err := k.resolveTrim(ctx, cluster, t, q)
 	if err != nil {
 		return c.refused(err)
 	}
@@ -58,7 +49,7 @@ func (k *console) askTrim(ctx context.Context, r *http.Request, _ zone) (*confir
 		c.Line += " --partition " + shell(parts)
 	}
 	c.Line += " --to " + shell(to) + " --yes"
-	if err := c.previewTrim(within, cluster, t, ps, set); err != nil {
+	if err := c.previewTrim(ctx, cluster, t, ps, set); err != nil {
 		c.Notes = append(c.Notes, "Who reads the topic could not be asked: "+err.Error())
 	}
 	return c, nil

@@ -256,7 +256,7 @@ func (s *Sink) Above(name string) (string, error) {
 	}
 	dir := s.dir
 	if s.fs == vfs.OS {
-		dir = followed(dir)
+		dir = sink.Followed(dir)
 	}
 	for filepath.Dir(dir) != dir {
 		dir = filepath.Dir(dir)
@@ -268,18 +268,6 @@ func (s *Sink) Above(name string) (string, error) {
 		}
 	}
 	return "", nil
-}
-
-// followed is where the links in a path lead, as far as it is there.
-func followed(dir string) string {
-	for head, tail := dir, ""; ; head, tail = filepath.Dir(head), filepath.Join(filepath.Base(head), tail) {
-		if found, err := filepath.EvalSymlinks(head); err == nil {
-			return filepath.Join(found, tail)
-		}
-		if head == filepath.Dir(head) {
-			return dir
-		}
-	}
 }
 
 // Remove takes away a file or an empty folder.
