@@ -31,7 +31,7 @@ func (v *views) of(store sink.Sink, read func() (*jobs.View, error)) (*jobs.View
 		return last.view, nil
 	}
 	view, err := read()
-	if err != nil || view.Head < 0 {
+	if err != nil || view.Head < 0 || view.BucketErr != nil {
 		return view, err
 	}
 	head, err := store.Stat(loader.RecordPath(view.Head))

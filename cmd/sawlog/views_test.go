@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"testing"
@@ -29,10 +30,11 @@ func TestViewsAreReadWhenLedgersGoOn(t *testing.T) {
 		}
 	}
 	reads, head := 0, int64(-1)
+	var unruled error
 	v := &views{}
 	look := func(want int, what string) {
 		t.Helper()
-		view, err := v.of(store, func() (*jobs.View, error) { reads++; return &jobs.View{Head: head}, nil })
+		view, err := v.of(store, func() (*jobs.View, error) { reads++; return &jobs.View{Head: head, BucketErr: unruled}, nil })
 		if err != nil || view.Head != head {
 			t.Fatalf("%s: %+v, %v", what, view, err)
 		}
@@ -44,18 +46,21 @@ func TestViewsAreReadWhenLedgersGoOn(t *testing.T) {
 	look(2, "still empty: the first record may be any")
 	record(0, "{}")
 	head = 0
-	look(3, "its first record")
-	look(3, "nothing new")
+	unruled = errors.New("the plan is away")
+	look(3, "its rule can't be read")
+	unruled = nil
+	look(4, "its rule can be read")
+	look(4, "nothing new")
 	record(1, "{}")
 	head = 1
-	look(4, "another record")
-	look(4, "nothing new")
+	look(5, "another record")
+	look(5, "nothing new")
 	record(1, `{"another":1}`)
-	look(5, "another head")
+	look(6, "another head")
 	if err := os.RemoveAll(root); err != nil {
 		t.Fatal(err)
 	}
 	head = -1
-	look(6, "gone")
-	look(7, "still gone")
+	look(7, "gone")
+	look(8, "still gone")
 }
