@@ -2,13 +2,16 @@ package api
 
 import (
 	"fmt"
+	"go/ast"
+	"go/parser"
+	gotoken "go/token"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
 	"net/url"
-	"os"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -252,29 +255,48 @@ func writers(t *testing.T) [][2]string {
 		}
 	}
 	pages := 0
+	writes := regexp.MustCompile(`^(POST|PUT|PATCH|DELETE) (/(?:console|login|logout).*)$`)
+	add := func(method, path string) {
+		all = append(all, [2]string{method, named.ReplaceAllString(path, "x")})
+		pages++
+	}
 	for _, dir := range []string{".", "../console"} {
 		files, err := filepath.Glob(dir + "/*.go")
 		if err != nil {
 			t.Fatal(err)
 		}
 		for _, file := range files {
-			text, err := os.ReadFile(file)
+			if strings.HasSuffix(file, "_test.go") {
+				continue
+			}
+			source, err := parser.ParseFile(gotoken.NewFileSet(), file, nil, 0)
 			if err != nil {
 				t.Fatal(err)
 			}
-			for _, found := range regexp.MustCompile(`"(POST|PUT|PATCH|DELETE) (/(?:console|login|logout)[^"]*)"`).FindAllSubmatch(text, -1) {
-				if !strings.HasSuffix(file, "_test.go") {
-					all = append(all, [2]string{string(found[1]), named.ReplaceAllString(string(found[2]), "x")})
-					pages++
+			ast.Inspect(source, func(n ast.Node) bool {
+				switch n := n.(type) {
+				case *ast.BasicLit: // a pattern of a mux
+					if s, err := strconv.Unquote(n.Value); err == nil {
+						if found := writes.FindStringSubmatch(s); found != nil {
+							add(found[1], found[2])
+						}
+					}
+				case *ast.CompositeLit: // what people can have done, by its path
+					if of, ok := n.Type.(*ast.MapType); ok && fmt.Sprint(of.Value) == "act" {
+						for _, e := range n.Elts {
+							path, err := strconv.Unquote(e.(*ast.KeyValueExpr).Key.(*ast.BasicLit).Value)
+							if err != nil {
+								t.Fatal(err)
+							}
+							add("POST", "/console/"+path)
+						}
+					}
 				}
-			}
-			for _, found := range regexp.MustCompile(`"([^"]+)": +(?:\{k\.ask|k\.steer)`).FindAllSubmatch(text, -1) { // what people can have done
-				all = append(all, [2]string{"POST", named.ReplaceAllString("/console/"+string(found[1]), "x")})
-				pages++
-			}
+				return true
+			})
 		}
 	}
-	if len(all) < 40 || pages < 23 {
+	if len(all) < 42 || pages < 25 {
 		t.Fatalf("only %d writing routes were found, %d of them pages", len(all), pages)
 	}
 	return all
