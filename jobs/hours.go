@@ -44,10 +44,13 @@ type Grid struct {
 	Unit    string `json:"unit"`
 	Head    int64  `json:"ledger"` // head of the ledger the grid was read from; -1 = empty
 	Error   string `json:"error,omitempty"`
-	Hours   []Hour `json:"hours"`
+	Hours   []Hour `json:"hours"` // none = nothing is known of the ledger
 
+	// Known is when the ledger was read that Hours tell of; with an error it is
+	// when that was done last.
+	Known time.Time `json:"known_at,omitzero"`
 	// Reading: the ledger is read just now, and the context of who asked ended
-	// before that. Hours are what was known before; none = nothing was.
+	// before that. Hours are what was known before.
 	Reading bool `json:"-"`
 }
 
@@ -104,16 +107,13 @@ func (s *Scheduler) Grid(ctx context.Context, name, dataset string, from, to tim
 // grid reads one data set's cells.
 func (s *Scheduler) grid(ctx context.Context, j *jobState, set Set, starts []time.Time) Grid {
 	v := s.view(ctx, j, set)
-	g := Grid{Job: j.Name, Dataset: set.Dataset, Topic: set.Topic, Unit: j.spec.PartitionBy.Unit, Head: -1, Reading: v.late}
+	g := Grid{Job: j.Name, Dataset: set.Dataset, Topic: set.Topic, Unit: j.spec.PartitionBy.Unit, Head: -1, Hours: []Hour{}, Known: v.known, Reading: v.late}
 	if v.err != nil {
 		g.Error = v.err.Error()
 	}
 	view := v.view
-	if view == nil && v.late {
-		return g
-	}
 	if view == nil {
-		view = &View{Head: -1}
+		return g
 	}
 	g.Head = view.Head
 	s.mu.Lock()

@@ -8,10 +8,11 @@ import (
 // cachedView is a ledger's view and when its reading began; with an error, what was
 // known before, or nil.
 type cachedView struct {
-	view *View
-	err  error
-	at   time.Time
-	late bool // it is being read anew: who asked no longer waits for that
+	view  *View
+	err   error
+	at    time.Time
+	known time.Time // when the reading began that gave view; with an error before at
+	late  bool      // it is being read anew: who asked no longer waits for that
 }
 
 // viewRead is a ledger that is being read.
@@ -86,10 +87,11 @@ func (s *Scheduler) read(spec *Spec, set Set) *viewRead {
 			return // it may be of before a run's end
 		}
 		delete(s.reads, set.Dataset)
+		r.known = r.at
 		if r.err != nil {
-			r.view = nil
+			r.view, r.known = nil, time.Time{}
 			if last := s.views[set.Dataset]; last != nil {
-				r.view = last.view // beside the error
+				r.view, r.known = last.view, last.known // beside the error
 			}
 		}
 		s.views[set.Dataset] = &r.cachedView

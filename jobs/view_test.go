@@ -73,20 +73,47 @@ func TestLedgersAreNotWaitedFor(t *testing.T) {
 		want("a run has ended", ask(time.Millisecond), true, 2, 4)
 		want("waited for after it", ask(time.Minute), false, 4, 4)
 
-		time.Sleep(viewAge)
-		fails.Store(true)
-		if g := ask(time.Minute); g.Error != "the store is away" || g.Head != 4 || len(g.Hours) == 0 {
-			t.Errorf("a reading that failed: %q, head %d, %d hours; want the error beside what was known", g.Error, g.Head, len(g.Hours))
+		known := ask(time.Minute).Known
+		for range 2 {
+			time.Sleep(viewAge)
+			fails.Store(true)
+			if g := ask(time.Minute); g.Error != "the store is away" || g.Head != 4 || len(g.Hours) == 0 || !g.Known.Equal(known) {
+				t.Errorf("a reading that failed: %q, head %d, %d hours, known at %v; want the error beside what was known at %v", g.Error, g.Head, len(g.Hours), g.Known, known)
+			}
 		}
 		fails.Store(false)
 		time.Sleep(viewAge)
-		want("the store is back", ask(time.Minute), false, 6, 6)
+		want("the store is back", ask(time.Minute), false, 7, 7)
+		if g := ask(time.Minute); !g.Known.After(known) {
+			t.Errorf("the store is back, and known since %v as when it was away", g.Known)
+		}
 
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
 		time.Sleep(viewAge)
-		if g, err := w.s.Grid(ctx, "views", set, w.now().Add(-time.Hour), w.now()); err != nil || !g.Reading || read.Load() != 6 {
+		if g, err := w.s.Grid(ctx, "views", set, w.now().Add(-time.Hour), w.now()); err != nil || !g.Reading || read.Load() != 7 {
 			t.Errorf("who has gone away had it read: %+v, %d readings, %v", g, read.Load(), err)
+		}
+	})
+}
+
+// TestNothingKnownIsNoHours: of a ledger that was never read, no hour is said to be
+// missing.
+func TestNothingKnownIsNoHours(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, 0)
+		defer w.close()
+		w.apply("name: views\nsource: {topics: [a]}\noutput: {root: 'file:///w/views'}\n")
+		fails := &atomic.Bool{}
+		fails.Store(true)
+		w.s.c.Runner = slowViews{w.s.c.Runner, &atomic.Int64{}, fails}
+		now := w.now()
+		grids, err := w.s.Hours(t.Context(), "views", now.Add(-3*time.Hour), now)
+		if err != nil || len(grids) != 1 {
+			t.Fatalf("%+v, %v", grids, err)
+		}
+		if g := grids[0]; g.Error == "" || g.Hours == nil || len(g.Hours) > 0 || g.Head != -1 || !g.Known.IsZero() {
+			t.Errorf("%+v; want the error, and no hours", g)
 		}
 	})
 }

@@ -12,7 +12,8 @@ import (
 type hourBody struct {
 	jobs.Hour
 	Dataset string
-	Name    string // the hour in the page's zone
+	Stale   time.Time // when its ledger was read last, which can't be read now; zero = it can
+	Name    string    // the hour in the page's zone
 	UTC     string // its bounds
 	Answer  answer
 	Runs    []runLine // that touched it, newest first

@@ -171,6 +171,9 @@ func (k *console) panel(body *jobBody, spec *jobs.Spec, g *jobs.Grid, h jobs.Hou
 		passed: slices.ContainsFunc(g.Hours[i+1:], func(o jobs.Hour) bool { return o.Sealed >= 0 }),
 	}
 	out := &hourBody{Hour: h, Dataset: g.Dataset, Close: "?" + keep(query, "hour", "")}
+	if g.Error != "" {
+		out.Stale = g.Known
+	}
 	out.Name = z.In(h.Hour).Format("Mon 2 Jan 2006 15:04")
 	out.UTC = h.Hour.UTC().Format("2006-01-02 15:04") + " to " + end.UTC().Format("2006-01-02 15:04") + " UTC"
 	for _, run := range k.Jobs.HourRuns(body.Name, g.Dataset, h.Hour, runsOfHour) {

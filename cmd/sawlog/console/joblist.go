@@ -29,8 +29,9 @@ type setRow struct {
 	Name    string
 	Dataset string
 	Strip   template.HTML
-	Error   string
-	Reading bool // its ledger is read still; a strip is of before
+	Error   string    // why its ledger can't be read; a strip is of Known
+	Known   time.Time // when its ledger was read last
+	Reading bool      // its ledger is read still; a strip is of before
 }
 
 // strips is a list of jobs over a span of hours.
@@ -193,11 +194,11 @@ func (k *console) rowStrips(ctx context.Context, row *jobRow, to time.Time, leng
 	row.More = max(0, len(row.Datasets)-setsInRow)
 	for _, set := range row.Datasets[:min(len(row.Datasets), setsInRow)] {
 		g, err := k.Jobs.Grid(ctx, row.Name, set.Dataset, to.Add(-length), to)
-		drawn := setRow{Name: cmp.Or(set.Topic, set.Dataset), Dataset: set.Dataset, Error: g.Error, Reading: g.Reading}
+		drawn := setRow{Name: cmp.Or(set.Topic, set.Dataset), Dataset: set.Dataset, Error: g.Error, Known: g.Known, Reading: g.Reading}
 		if err != nil {
 			drawn.Error = err.Error()
 		}
-		if drawn.Error == "" && len(g.Hours) > 0 {
+		if len(g.Hours) > 0 {
 			drawn.Strip = strip(z, &g, set.Dataset)
 			hours, unit = g.Hours, g.Unit
 		}

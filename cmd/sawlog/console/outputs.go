@@ -35,10 +35,10 @@ type outputRow struct {
 	Recent int64 // rows of the last day
 	Newest time.Time
 	State  string // of its newest hour
-	Error  string
+	Error  string    // why its ledger can't be read; what is told is of Known
+	Known  time.Time // when its ledger was read last; zero = nothing is known
 
 	Reading bool // its ledger is read still; what is told is of before
-	Known   bool // there is something to tell
 }
 
 // recentDays is how far back the list of data sets looks for rows.
@@ -94,7 +94,7 @@ func (k *console) fillOutput(ctx context.Context, row *outputRow, to time.Time) 
 
 // take adds what a grid says.
 func (o *outputRow) take(g *jobs.Grid, to time.Time) {
-	o.Head, o.Error, o.Reading, o.Known = g.Head, g.Error, g.Reading, len(g.Hours) > 0
+	o.Head, o.Error, o.Reading, o.Known = g.Head, g.Error, g.Reading, g.Known
 	for _, h := range g.Hours {
 		if h.Hour.Before(to.AddDate(0, 0, -recentDays)) {
 			continue
