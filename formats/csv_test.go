@@ -242,7 +242,7 @@ func TestOptionsRefused(t *testing.T) {
 		"metadata":       func(o *Options) { o.Metadata = []string{"_nope"} },
 		"no time":        func(o *Options) { o.Time.Field = nil },
 		"no such field":  func(o *Options) { o.Time.Field = []string{"c"} },
-		"empty window":   func(o *Options) { o.Time.PlausibleFrom, o.Time.PlausibleTo = 5, 5 },
+		"empty window":   func(o *Options) { o.Time.PlausibleFrom, o.Time.PlausibleTo = new(Instant(5)), new(Instant(5)) },
 		"empty new name": func(o *Options) { o.Rename = map[string]string{"a": ""} },
 		"text field":     func(o *Options) { *o = Options{Value: "text", Time: TimeOptions{Field: []string{"a"}}} },
 	} {

@@ -15,7 +15,7 @@ func TestGoldenJSON(t *testing.T) {
 	o := Options{
 		Value: "json", Key: "string", Tombstones: "row", OnBad: "quarantine", Include: []string{"*"}, Exclude: []string{"secret"},
 		Rename: map[string]string{"b": "bee"}, Hash: []string{"mail"}, Metadata: []string{"_partition", "_headers"}, Reserved: []string{"dt", "hr"},
-		Time: TimeOptions{Field: []string{"meta", "ts"}, Format: "epoch_ms", Zone: "Europe/Berlin", PlausibleFrom: 946684800000000, PlausibleTo: 4102444800000000},
+		Time: TimeOptions{Field: []string{"meta", "ts"}, Format: "epoch_ms", Zone: "Europe/Berlin", PlausibleFrom: new(Instant(946684800000000)), PlausibleTo: new(Instant(4102444800000000))},
 	}
 	csv := Options{Value: "csv", Columns: []string{"a", "b"}, Delimiter: ";", SkipHeader: true, Time: TimeOptions{Field: []string{"_timestamp"}}}
 	report := observe(t, o, `{"b":1,"mail":"x","l":[{"x":0.25},null],"e":[],"n":null,"st":{"deep":{"k":true}}}`, `{"b":9223372036854775808,"st":[]}`)

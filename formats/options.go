@@ -38,11 +38,11 @@ type Options struct {
 
 // TimeOptions says where a row's event time is found and how it is read.
 type TimeOptions struct {
-	Field         []string `json:"field"`            // key path; ["_timestamp"] = the record's own
-	Format        string   `json:"format,omitempty"` // rfc3339 | epoch_s | epoch_ms | epoch_us | epoch_ns | strptime letters
-	Zone          string   `json:"zone,omitempty"`   // of text without a zone; "" = such rfc3339 text is bad, other text is UTC
-	PlausibleFrom Instant  `json:"plausible_from,omitempty"`
-	PlausibleTo   Instant  `json:"plausible_to,omitempty"` // exclusive
+	Field         []string `json:"field"`                    // key path; ["_timestamp"] = the record's own
+	Format        string   `json:"format,omitempty"`         // rfc3339 | epoch_s | epoch_ms | epoch_us | epoch_ns | strptime letters
+	Zone          string   `json:"zone,omitempty"`           // of text without a zone; "" = such rfc3339 text is bad, other text is UTC
+	PlausibleFrom *Instant `json:"plausible_from,omitempty"` // nil = no limit; 0, the epoch, is one
+	PlausibleTo   *Instant `json:"plausible_to,omitempty"`   // exclusive
 }
 
 // fromRecord says that the event time is the record's own timestamp.
@@ -191,7 +191,7 @@ func (o *Options) validateTime() error {
 			return cmp.Or(err, fmt.Errorf("time.field: %q is not in %s", t.Field, from))
 		}
 	}
-	if t.PlausibleTo != 0 && t.PlausibleTo <= t.PlausibleFrom {
+	if t.PlausibleFrom != nil && t.PlausibleTo != nil && *t.PlausibleTo <= *t.PlausibleFrom {
 		return fmt.Errorf("time.plausible: the window is empty")
 	}
 	if _, err := t.reader(); err != nil {

@@ -75,7 +75,7 @@ func (f *rowFrame) recordTime(m *Message) (Instant, error) {
 // plausible refuses an event time outside the window.
 func (f *rowFrame) plausible(at Instant) (Instant, error) {
 	t := &f.o.Time
-	if t.PlausibleFrom != 0 && at < t.PlausibleFrom || t.PlausibleTo != 0 && at >= t.PlausibleTo {
+	if t.PlausibleFrom != nil && at < *t.PlausibleFrom || t.PlausibleTo != nil && at >= *t.PlausibleTo {
 		return 0, &BadRecord{BadRange, fmt.Sprintf("event time %d µs is outside the plausible window", int64(at))}
 	}
 	return at, nil

@@ -2,6 +2,7 @@ package formats
 
 import (
 	"errors"
+	"strconv"
 	"testing"
 	"time"
 )
@@ -211,7 +212,7 @@ func TestEventTime(t *testing.T) {
 	} {
 		o := jsonOptions("t", "at")
 		o.Time.Format = tt.format
-		o.Time.PlausibleFrom, o.Time.PlausibleTo = -2208988800e6, 4102444800e6
+		o.Time.PlausibleFrom, o.Time.PlausibleTo = new(Instant(-2208988800e6)), new(Instant(4102444800e6))
 		d, err := NewDecoder(&Schema{Fields: []Field{{Name: "x", Type: &Type{Kind: Int64}}}}, o)
 		if err != nil {
 			t.Fatal(err)
@@ -232,6 +233,31 @@ func TestEventTime(t *testing.T) {
 		case Reason:
 			if !errors.As(err, &br) || br.Reason != want || c.Rows() != 0 {
 				t.Errorf("%s: %v, %d rows, want reason %s", tt.value, err, c.Rows(), want)
+			}
+		}
+	}
+}
+
+// TestPlausibleEnds holds each end of a window, the epoch too, and none.
+func TestPlausibleEnds(t *testing.T) {
+	for _, end := range []Instant{-62135596800e6, -1, 0, 1, 946684800e6} {
+		for name, open := range map[string]bool{"from": true, "to": false} {
+			o := jsonOptions("t")
+			o.Time.Format = "epoch_us"
+			if open {
+				o.Time.PlausibleFrom = &end
+			} else {
+				o.Time.PlausibleTo = &end
+			}
+			d, err := NewDecoder(&Schema{}, o)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, at := range []Instant{end - 1, end} {
+				_, err := d.Time(&Message{Value: []byte(`{"t":` + strconv.FormatInt(int64(at), 10) + `}`)})
+				if good := (at >= end) == open; good != (err == nil) {
+					t.Errorf("%s %d: %d gives %v", name, end, at, err)
+				}
 			}
 		}
 	}

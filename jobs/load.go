@@ -77,8 +77,8 @@ func (s *Spec) options(now time.Time) (formats.Options, error) {
 		Key: d.Key, Tombstones: d.Tombstones, OnBad: d.OnBad,
 		Time: formats.TimeOptions{
 			Field: t.Field, Format: t.Format, Zone: t.Zone,
-			PlausibleFrom: formats.Instant(t.Plausible[0].Resolve(now).UnixMicro()),
-			PlausibleTo:   formats.Instant(t.Plausible[1].Resolve(now).UnixMicro()),
+			PlausibleFrom: new(formats.Instant(t.Plausible[0].Resolve(now).UnixMicro())),
+			PlausibleTo:   new(formats.Instant(t.Plausible[1].Resolve(now).UnixMicro())),
 		},
 		Include: s.Columns.Include, Exclude: s.Columns.Exclude, Rename: s.Columns.Rename, Hash: s.Columns.Hash,
 		Metadata: s.Metadata,

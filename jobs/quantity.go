@@ -137,17 +137,17 @@ func formatMaxBad(m loader.MaxBad) string {
 // Moment is one end of a plausibility window: a point in time, or a distance
 // from the moment a plan is made.
 type Moment struct {
-	At       time.Time     // when not zero
-	Relative time.Duration // else
+	At       *time.Time    // nil = Relative counts: every point in time may be meant, the zero one too
+	Relative time.Duration // from the moment of the plan
 	Text     string        // as written
 }
 
 // Resolve turns the moment into a point in time.
 func (m Moment) Resolve(now time.Time) time.Time {
-	if m.At.IsZero() {
+	if m.At == nil {
 		return now.Add(m.Relative)
 	}
-	return m.At
+	return *m.At
 }
 
 // ParseMoment reads a date, an RFC 3339 time, or a signed duration.
@@ -162,7 +162,7 @@ func ParseMoment(text string) (Moment, error) {
 	}
 	for _, layout := range []string{time.DateOnly, time.RFC3339Nano, "2006-01-02T15:04:05", "2006-01-02T15"} {
 		if t, err := time.Parse(layout, text); err == nil {
-			return Moment{At: t.UTC(), Text: text}, nil
+			return Moment{At: new(t.UTC()), Text: text}, nil
 		}
 	}
 	return Moment{}, fmt.Errorf("%q: want a date (2000-01-01), an RFC 3339 time, or a distance from now such as -30d or +1d", text)

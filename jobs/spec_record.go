@@ -181,7 +181,7 @@ func (s *Spec) readTime(root *section) {
 			t.Plausible[i] = m
 		}
 		from, to := t.Plausible[0], t.Plausible[1]
-		if from.At.IsZero() == to.At.IsZero() && !to.Resolve(time.Time{}).After(from.Resolve(time.Time{})) {
+		if (from.At == nil) == (to.At == nil) && !to.Resolve(time.Time{}).After(from.Resolve(time.Time{})) {
 			sec.say("plausible", "the window [%s, %s] is empty", from.Text, to.Text)
 		}
 	} else if sec.has("plausible") {

@@ -105,6 +105,7 @@ func TestProblems(t *testing.T) {
 		{"max_bad share", minimal + "decode: {max_bad: 110%}\n", "want a share above 0% and up to 100%"},
 		{"plausible", minimal + "time: {plausible: [2000-01-01, soon]}\n", `time.plausible: "soon": want a date`},
 		{"plausible one", minimal + "time: {plausible: [2000-01-01]}\n", "time.plausible: want two ends, such as [2000-01-01, +1d]"},
+		{"plausible backwards", minimal + "time: {plausible: ['0002-01-01', '0001-01-01']}\n", "time.plausible: the window [0002-01-01, 0001-01-01] is empty"},
 		{"plausible empty", minimal + "time: {plausible: [+1d, -1d]}\n", "time.plausible: the window [+1d, -1d] is empty"},
 		{"time format", minimal + "time: {field: ts, format: rfc333}\n", `time.format: "rfc333" is not allowed: want rfc3339, epoch_s`},
 		{"own time format", minimal + "time: {format: rfc3339}\n", "the record's own timestamp needs no format"},
@@ -198,11 +199,35 @@ func TestLoad(t *testing.T) {
 	if l.Dataset != "pageviews-hourly" || l.Root != "file:///var/lib/sawlog/warehouse/pageviews" || l.MaxBad.PPM != 1000 {
 		t.Errorf("got %+v", l)
 	}
-	if got := l.Decode.Time.PlausibleTo; int64(got) != now.Add(24*time.Hour).UnixMicro() {
+	if got := *l.Decode.Time.PlausibleTo; int64(got) != now.Add(24*time.Hour).UnixMicro() {
 		t.Errorf("+1d is resolved to %d, want a day after %v", got, now)
 	}
 	if l.Codec != "zstd" || l.Level != 3 || l.TargetBytes != 256<<20 {
 		t.Errorf("got %+v", l)
+	}
+}
+
+// TestPlausibleWindow holds the ends of a window as they are written, whatever
+// point in time they name.
+func TestPlausibleWindow(t *testing.T) {
+	now := time.Date(2026, 11, 29, 12, 0, 0, 0, time.UTC)
+	for _, tt := range []struct {
+		window   string
+		from, to time.Time
+	}{
+		{"['0001-01-01', '9999-12-31']", time.Time{}, time.Date(9999, 12, 31, 0, 0, 0, 0, time.UTC)},
+		{"[1970-01-01, +1d]", time.Unix(0, 0), now.AddDate(0, 0, 1)},
+		{"[1900-01-01, 1970-01-01]", time.Date(1900, 1, 1, 0, 0, 0, 0, time.UTC), time.Unix(0, 0)},
+		{"[-30d, +0s]", now.AddDate(0, 0, -30), now},
+	} {
+		l, err := mustParse(t, minimal+"time: {plausible: "+tt.window+"}\n").Load("", now)
+		if err != nil {
+			t.Fatal(err)
+		}
+		from, to := l.Decode.Time.PlausibleFrom, l.Decode.Time.PlausibleTo
+		if int64(*from) != tt.from.UnixMicro() || int64(*to) != tt.to.UnixMicro() {
+			t.Errorf("%s: got %d to %d, want %d to %d", tt.window, *from, *to, tt.from.UnixMicro(), tt.to.UnixMicro())
+		}
 	}
 }
 

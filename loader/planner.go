@@ -375,7 +375,7 @@ func sameRanges(a, b []PlanInput) bool {
 // with the clock or grows by inference.
 func rules(p *Plan) ([]byte, error) {
 	r := Plan{Isolation: p.Isolation, Decode: p.Decode, Bucket: p.Bucket, Writer: p.Writer, MaxBad: p.MaxBad}
-	r.Decode.Time.PlausibleFrom, r.Decode.Time.PlausibleTo, r.Decode.Writers = 0, 0, nil
+	r.Decode.Time.PlausibleFrom, r.Decode.Time.PlausibleTo, r.Decode.Writers = nil, nil, nil
 	r.Writer.PageBytes = 0
 	if !p.Schema.Inferred {
 		r.Schema = p.Schema

@@ -289,7 +289,7 @@ func TestDropAndLoadAgain(t *testing.T) {
 func TestLoadAgainNow(t *testing.T) {
 	r := newRig(t, 2)
 	r.spec.Merge = mergeNever
-	r.spec.Decode.Time.PlausibleTo = formats.Instant(r.now.UnixMicro())
+	r.spec.Decode.Time.PlausibleTo = new(formats.Instant(r.now.UnixMicro()))
 	r.src.log("views", 0).put(t, 10, record.None, lines(view(9, 0, "/a"), view(16, 0, "/too-new"))...)
 	r.src.log("views", 1).put(t, 10, record.None, lines(view(9, 1, "/b"))...)
 	if out := r.load(PlanAsk{}); out.Quarantined != 1 {
@@ -301,7 +301,7 @@ func TestLoadAgainNow(t *testing.T) {
 	exits(t, err, ExitNotFound, "no quarantined record")
 	_, _, err = r.d.Plan(t.Context(), &r.spec, PlanAsk{Kind: Supersede, Again: &Again{Of: []string{"run-9"}}})
 	exits(t, err, ExitNotFound, "run-9")
-	r.spec.Decode.Time.PlausibleTo = 0
+	r.spec.Decode.Time.PlausibleTo = nil
 	p, _ := r.plan(PlanAsk{Kind: Supersede, Again: &Again{Of: []string{"run-1"}, Bad: true}})
 	out, err := r.run(p)
 	if err != nil || out.Rows != 2 || out.Quarantined != 0 || len(p.Retires) != 2 {

@@ -102,8 +102,8 @@ func (r replayFlags) spec(topic string) (*loader.Spec, error) {
 			Value: r.value, Pattern: formats.PatternText(r.pattern), Columns: r.columns, Delimiter: r.delimiter, SkipHeader: r.skipHeader, OnBad: "quarantine",
 			Time: formats.TimeOptions{
 				Field: []string{r.time}, Format: r.timeFormat, Zone: r.zone,
-				PlausibleFrom: formats.Instant(time.Date(1900, 1, 1, 0, 0, 0, 0, time.UTC).UnixMicro()),
-				PlausibleTo:   formats.Instant(time.Now().Add(24 * time.Hour).UnixMicro()),
+				PlausibleFrom: new(formats.Instant(time.Date(1900, 1, 1, 0, 0, 0, 0, time.UTC).UnixMicro())),
+				PlausibleTo:   new(formats.Instant(time.Now().Add(24 * time.Hour).UnixMicro())),
 			},
 			Metadata: r.metadata,
 		},
