@@ -113,7 +113,7 @@ func (s *Scheduler) start(r *Run, now time.Time) error {
 	s.mu.Lock()
 	s.active[r.Run] = a
 	s.mu.Unlock()
-	s.wg.Go(func() {
+	s.errands.begin("run "+r.Run, func() {
 		defer cancel(nil)
 		timed, stop := context.WithTimeoutCause(ctx, j.spec.Run.Timeout, errTimeout)
 		defer stop()
@@ -122,19 +122,6 @@ func (s *Scheduler) start(r *Run, now time.Time) error {
 		w.finish(timed, out, err)
 	})
 	return nil
-}
-
-// waitRuns is for Close: the runs end by themselves once their context is done.
-func (s *Scheduler) waitRuns() {
-	s.mu.Lock()
-	active := make([]*activeRun, 0, len(s.active))
-	for _, a := range s.active {
-		active = append(active, a)
-	}
-	s.mu.Unlock()
-	for _, a := range active {
-		<-a.done
-	}
 }
 
 // work is one attempt at a run.

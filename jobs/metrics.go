@@ -135,7 +135,7 @@ func (s *Scheduler) readFacts() {
 		return
 	}
 	s.reading = true
-	s.wg.Go(func() {
+	s.errands.begin("the count of hours", func() {
 		for _, name := range sortedKeys(due) {
 			grids, err := s.Hours(s.ctx, name, now.Add(-factSpan), now)
 			if s.ctx.Err() != nil {

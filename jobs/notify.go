@@ -124,7 +124,7 @@ func (s *Scheduler) post(spec *Spec, set Set, r *Run) {
 		if told.State != ToldPending {
 			continue
 		}
-		s.wg.Go(func() {
+		s.errands.begin("a notice of run "+r.Run, func() {
 			to := receiver(spec, &told)
 			if to == nil {
 				told.State, told.Error = ToldGivenUp, "the job has no such receiver any more"
@@ -269,7 +269,7 @@ func (s *Scheduler) tellStale(spec *Spec, n Notice) {
 	for _, to := range spec.Notify {
 		if slices.Contains(to.On, n.Event) {
 			told := &Told{Event: n.Event, To: to.name(), State: ToldPending}
-			s.wg.Go(func() {
+			s.errands.begin("a notice of job "+n.Job, func() {
 				s.tell(to, told, n.At.Add(toldPatience), func(context.Context) (*Notice, error) { return &n, nil })
 			})
 		}

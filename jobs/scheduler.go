@@ -48,12 +48,12 @@ type Scheduler struct {
 	topics  map[string]*topicList
 	telling chan struct{} // holds a token for each notice on its way
 
-	ctx    context.Context
-	stop   context.CancelCauseFunc
-	wake   chan struct{}
-	wg     sync.WaitGroup
-	failed chan error
-	once   sync.Once
+	ctx     context.Context
+	stop    context.CancelCauseFunc
+	wake    chan struct{}
+	errands errands
+	failed  chan error
+	once    sync.Once
 }
 
 // Errors callers branch on.
@@ -112,7 +112,7 @@ func Open(ctx context.Context, c Config) (*Scheduler, error) {
 		return nil, err
 	}
 	s.postAll()
-	s.wg.Go(s.loop)
+	s.errands.begin("the decision on ticks", s.loop)
 	return s, nil
 }
 
@@ -145,13 +145,17 @@ func (s *Scheduler) takeUp(ctx context.Context) error {
 func (s *Scheduler) now() time.Time { return s.c.Now().UTC().Truncate(time.Millisecond) }
 
 // Close stops. Runs that are going on are interrupted and stay open in the
-// journal: the next Open takes them up.
+// journal: the next Open takes them up. It is over in closeTime; what has not
+// stopped by then is a *LeftError.
 func (s *Scheduler) Close() error {
 	s.mu.Lock() // whoever starts something under it has looked whether this goes on
 	s.stop(ErrClosed)
 	s.mu.Unlock()
-	s.wg.Wait()
+	left := s.errands.wait()
 	s.events.close()
+	if len(left) > 0 {
+		return &LeftError{left}
+	}
 	return nil
 }
 
@@ -222,7 +226,6 @@ func (s *Scheduler) loop() {
 		select {
 		case <-s.ctx.Done():
 			timer.Stop()
-			s.waitRuns()
 			return
 		case <-timer.C:
 		case <-s.wake:

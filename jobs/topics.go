@@ -44,7 +44,7 @@ func (s *Scheduler) recentSets(j *jobState, now time.Time) (sets []Set, known bo
 		}
 	}
 	s.topics[j.Name] = &topicList{pattern: j.spec.Source.Pattern, asking: true}
-	s.wg.Go(func() {
+	s.errands.begin("the topics of job "+j.Name, func() {
 		if _, err := s.lookUp(s.ctx, j.Name, j.spec); err != nil && s.ctx.Err() == nil {
 			s.c.Logger.Warn("ticks wait for the job's topics", "job", j.Name, "err", err)
 		}

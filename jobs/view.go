@@ -76,7 +76,7 @@ func late(last *cachedView, err error) cachedView {
 func (s *Scheduler) read(spec *Spec, set Set) *viewRead {
 	r := &viewRead{cachedView: cachedView{at: s.now()}, spec: spec, done: make(chan struct{})}
 	s.reads[set.Dataset] = r
-	s.wg.Go(func() {
+	s.errands.begin("the reading of the ledger of "+set.Dataset, func() {
 		defer close(r.done)
 		ctx, cancel := context.WithTimeout(s.ctx, viewTime)
 		defer cancel()

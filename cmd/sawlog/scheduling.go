@@ -156,5 +156,8 @@ func (d *scheduling) hold(ctx context.Context, moved <-chan struct{}) (err error
 	defer giveUp.Stop()
 	defer t.journal.Close()
 	d.log.Info("the scheduler stops here", "why", err)
-	return errors.Join(err, t.scheduler.Close())
+	if left := t.scheduler.Close(); left != nil {
+		d.log.Warn("the scheduler stopped and leaves work behind", "err", left)
+	}
+	return err
 }

@@ -14,7 +14,7 @@ type hourBody struct {
 	Dataset string
 	Stale   time.Time // when its ledger was read last, which can't be read now; zero = it can
 	Name    string    // the hour in the page's zone
-	UTC     string // its bounds
+	UTC     string    // its bounds
 	Answer  answer
 	Runs    []runLine // that touched it, newest first
 	Before  string    // link to the hour before and after

@@ -34,7 +34,7 @@ type outputRow struct {
 	Head   int64 // of its ledger; untold = nothing was loaded
 	Recent int64 // rows of the last day
 	Newest time.Time
-	State  string // of its newest hour
+	State  string    // of its newest hour
 	Error  string    // why its ledger can't be read; what is told is of Known
 	Known  time.Time // when its ledger was read last; zero = nothing is known
 
