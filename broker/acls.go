@@ -11,16 +11,12 @@ import (
 
 func (b *Broker) describeACLs(r *kmsg.DescribeACLsRequest) kmsg.Response {
 	m := r.ResponseKind().(*kmsg.DescribeACLsResponse)
-	m.Default()
-	m.Version = r.Version
 	m.ErrorCode, m.ErrorMessage = codeAndText(refuse(kerr.SecurityDisabled, "No Authorizer is configured on the broker"))
 	return m
 }
 
 func (b *Broker) createACLs(r *kmsg.CreateACLsRequest) kmsg.Response {
 	m := r.ResponseKind().(*kmsg.CreateACLsResponse)
-	m.Default()
-	m.Version = r.Version
 	for range r.Creations {
 		out := kmsg.NewCreateACLsResponseResult()
 		out.ErrorCode, out.ErrorMessage = codeAndText(errNoAuthorizer())
@@ -31,8 +27,6 @@ func (b *Broker) createACLs(r *kmsg.CreateACLsRequest) kmsg.Response {
 
 func (b *Broker) deleteACLs(r *kmsg.DeleteACLsRequest) kmsg.Response {
 	m := r.ResponseKind().(*kmsg.DeleteACLsResponse)
-	m.Default()
-	m.Version = r.Version
 	for range r.Filters {
 		out := kmsg.NewDeleteACLsResponseResult()
 		out.ErrorCode, out.ErrorMessage = codeAndText(errNoAuthorizer())

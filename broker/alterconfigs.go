@@ -20,8 +20,6 @@ import (
 
 func (b *Broker) alterConfigs(r *kmsg.AlterConfigsRequest) kmsg.Response {
 	m := r.ResponseKind().(*kmsg.AlterConfigsResponse)
-	m.Default()
-	m.Version = r.Version
 	count := map[resource]int{}
 	for i := range r.Resources {
 		count[resource{r.Resources[i].ResourceType, r.Resources[i].ResourceName}]++
@@ -51,8 +49,6 @@ func (b *Broker) alterConfigs(r *kmsg.AlterConfigsRequest) kmsg.Response {
 
 func (b *Broker) incrementalAlterConfigs(r *kmsg.IncrementalAlterConfigsRequest) kmsg.Response {
 	m := r.ResponseKind().(*kmsg.IncrementalAlterConfigsResponse)
-	m.Default()
-	m.Version = r.Version
 	count := map[resource]int{}
 	for i := range r.Resources {
 		count[resource{r.Resources[i].ResourceType, r.Resources[i].ResourceName}]++

@@ -14,8 +14,6 @@ import (
 
 func (b *Broker) alterPartitionReassignments(r *kmsg.AlterPartitionAssignmentsRequest) kmsg.Response {
 	m := r.ResponseKind().(*kmsg.AlterPartitionAssignmentsResponse)
-	m.Default()
-	m.Version = r.Version
 	m.AllowReplicationFactorChange = r.AllowReplicationFactorChange
 	if len(r.Topics) == 0 {
 		m.ErrorMessage = new("")

@@ -12,8 +12,6 @@ import (
 
 func (b *Broker) alterReplicaLogDirs(r *kmsg.AlterReplicaLogDirsRequest) kmsg.Response {
 	m := r.ResponseKind().(*kmsg.AlterReplicaLogDirsResponse)
-	m.Default()
-	m.Version = r.Version
 	for i := range r.Dirs {
 		own := filepath.Clean(r.Dirs[i].Dir) == b.dataDirectory()
 		for _, ask := range r.Dirs[i].Topics {

@@ -33,7 +33,6 @@ func (b *Broker) apiVersions(e *wire.Exchange) {
 		return
 	}
 	m := r.ResponseKind().(*kmsg.ApiVersionsResponse)
-	m.Default()
 	m.Version = e.Version
 	m.ErrorCode = b.checkApiVersions(r)
 	if m.ErrorCode == 0 {

@@ -17,8 +17,6 @@ import (
 
 func (b *Broker) createPartitions(r *kmsg.CreatePartitionsRequest) kmsg.Response {
 	m := r.ResponseKind().(*kmsg.CreatePartitionsResponse)
-	m.Default()
-	m.Version = r.Version
 	ctx, cancel := b.adminContext(r.TimeoutMillis)
 	defer cancel()
 	count := map[string]int{}

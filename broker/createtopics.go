@@ -18,8 +18,6 @@ import (
 
 func (b *Broker) createTopics(r *kmsg.CreateTopicsRequest) kmsg.Response {
 	m := r.ResponseKind().(*kmsg.CreateTopicsResponse)
-	m.Default()
-	m.Version = r.Version
 	ctx, cancel := b.adminContext(r.TimeoutMillis)
 	defer cancel()
 	count := map[string]int{}

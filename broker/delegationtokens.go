@@ -17,8 +17,6 @@ const (
 
 func (b *Broker) createDelegationToken(r *kmsg.CreateDelegationTokenRequest) kmsg.Response {
 	m := r.ResponseKind().(*kmsg.CreateDelegationTokenResponse)
-	m.Default()
-	m.Version = r.Version
 	m.ErrorCode = kerr.DelegationTokenRequestNotAllowed.Code
 	m.PrincipalType, m.PrincipalName = anonymousType, anonymousName
 	m.TokenRequesterPrincipalType, m.TokenRequesterPrincipalName = anonymousType, anonymousName
@@ -29,24 +27,18 @@ func (b *Broker) createDelegationToken(r *kmsg.CreateDelegationTokenRequest) kms
 
 func (b *Broker) renewDelegationToken(r *kmsg.RenewDelegationTokenRequest) kmsg.Response {
 	m := r.ResponseKind().(*kmsg.RenewDelegationTokenResponse)
-	m.Default()
-	m.Version = r.Version
 	m.ErrorCode, m.ExpiryTimestamp = kerr.DelegationTokenRequestNotAllowed.Code, -1
 	return m
 }
 
 func (b *Broker) expireDelegationToken(r *kmsg.ExpireDelegationTokenRequest) kmsg.Response {
 	m := r.ResponseKind().(*kmsg.ExpireDelegationTokenResponse)
-	m.Default()
-	m.Version = r.Version
 	m.ErrorCode, m.ExpiryTimestamp = kerr.DelegationTokenRequestNotAllowed.Code, -1
 	return m
 }
 
 func (b *Broker) describeDelegationToken(r *kmsg.DescribeDelegationTokenRequest) kmsg.Response {
 	m := r.ResponseKind().(*kmsg.DescribeDelegationTokenResponse)
-	m.Default()
-	m.Version = r.Version
 	m.ErrorCode = kerr.DelegationTokenRequestNotAllowed.Code
 	return m
 }

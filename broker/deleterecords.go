@@ -19,8 +19,6 @@ import (
 
 func (b *Broker) deleteRecords(r *kmsg.DeleteRecordsRequest) kmsg.Response {
 	m := r.ResponseKind().(*kmsg.DeleteRecordsResponse)
-	m.Default()
-	m.Version = r.Version
 	var trims []trim
 	for i := range r.Topics {
 		out := kmsg.NewDeleteRecordsResponseTopic()

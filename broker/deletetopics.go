@@ -15,8 +15,6 @@ import (
 
 func (b *Broker) deleteTopics(r *kmsg.DeleteTopicsRequest) kmsg.Response {
 	m := r.ResponseKind().(*kmsg.DeleteTopicsResponse)
-	m.Default()
-	m.Version = r.Version
 	ctx, cancel := b.adminContext(r.TimeoutMillis)
 	defer cancel()
 	asked := r.Topics

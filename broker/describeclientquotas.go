@@ -12,8 +12,6 @@ import (
 
 func (b *Broker) describeClientQuotas(r *kmsg.DescribeClientQuotasRequest) kmsg.Response {
 	m := r.ResponseKind().(*kmsg.DescribeClientQuotasResponse)
-	m.Default()
-	m.Version = r.Version
 	m.ErrorMessage, m.Entries = new(""), []kmsg.DescribeClientQuotasResponseEntry{}
 	if err := checkQuotaFilter(r.Components); err != nil {
 		m.Entries = nil

@@ -27,8 +27,6 @@ func checkEndpoint(kind int8) error {
 
 func (b *Broker) describeCluster(r *kmsg.DescribeClusterRequest) kmsg.Response {
 	m := r.ResponseKind().(*kmsg.DescribeClusterResponse)
-	m.Default()
-	m.Version = r.Version
 	m.ControllerID = -1
 	if r.Version >= 1 {
 		if err := checkEndpoint(r.EndpointType); err != nil {

@@ -20,8 +20,6 @@ type describedConfig = kmsg.DescribeConfigsResponseResourceConfig
 
 func (b *Broker) describeConfigs(r *kmsg.DescribeConfigsRequest) kmsg.Response {
 	m := r.ResponseKind().(*kmsg.DescribeConfigsResponse)
-	m.Default()
-	m.Version = r.Version
 	im := b.controller.Image()
 	var room budget
 	for i := range r.Resources {

@@ -12,8 +12,6 @@ import (
 
 func (b *Broker) describeLogDirs(r *kmsg.DescribeLogDirsRequest) kmsg.Response {
 	m := r.ResponseKind().(*kmsg.DescribeLogDirsResponse)
-	m.Default()
-	m.Version = r.Version
 	dir := kmsg.NewDescribeLogDirsResponseDir()
 	dir.Dir = b.dataDirectory()
 	dir.TotalBytes, dir.UsableBytes = b.diskSpace()

@@ -13,8 +13,6 @@ import (
 
 func (b *Broker) describeProducers(r *kmsg.DescribeProducersRequest) kmsg.Response {
 	m := r.ResponseKind().(*kmsg.DescribeProducersResponse)
-	m.Default()
-	m.Version = r.Version
 	var room budget
 	for i := range r.Topics {
 		out := kmsg.NewDescribeProducersResponseTopic()

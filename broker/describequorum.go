@@ -64,8 +64,6 @@ func (b *Broker) serveQuorum(_ context.Context, _ peer.Identity, body []byte) ([
 
 func (b *Broker) describeOwnQuorum(r *kmsg.DescribeQuorumRequest) *kmsg.DescribeQuorumResponse {
 	m := r.ResponseKind().(*kmsg.DescribeQuorumResponse)
-	m.Default()
-	m.Version = r.Version
 	q, err := b.controller.Quorum()
 	if err == nil && q.Leader != b.nodeID {
 		err = kerr.NotLeaderForPartition

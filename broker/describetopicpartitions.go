@@ -19,8 +19,6 @@ const partitionLimit = 2000
 
 func (b *Broker) describeTopicPartitions(r *kmsg.DescribeTopicPartitionsRequest) kmsg.Response {
 	m := r.ResponseKind().(*kmsg.DescribeTopicPartitionsResponse)
-	m.Default()
-	m.Version = r.Version
 	im := b.controller.Image()
 	if r.Cursor != nil && !fitsCursor(r) {
 		for i := range r.Topics {

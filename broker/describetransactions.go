@@ -9,8 +9,6 @@ import (
 
 func (b *Broker) describeTransactions(r *kmsg.DescribeTransactionsRequest) kmsg.Response {
 	m := r.ResponseKind().(*kmsg.DescribeTransactionsResponse)
-	m.Default()
-	m.Version = r.Version
 	for _, id := range r.TransactionalIDs {
 		out := kmsg.NewDescribeTransactionsResponseTransactionState()
 		out.TransactionalID, out.ErrorCode = id, kerr.TransactionalIDNotFound.Code

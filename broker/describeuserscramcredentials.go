@@ -9,8 +9,6 @@ import (
 
 func (b *Broker) describeUserScramCredentials(r *kmsg.DescribeUserSCRAMCredentialsRequest) kmsg.Response {
 	m := r.ResponseKind().(*kmsg.DescribeUserSCRAMCredentialsResponse)
-	m.Default()
-	m.Version = r.Version
 	m.ErrorMessage = new("")
 	count := map[string]int{}
 	for _, u := range r.Users {

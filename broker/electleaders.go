@@ -17,8 +17,6 @@ import (
 
 func (b *Broker) electLeaders(r *kmsg.ElectLeadersRequest) kmsg.Response {
 	m := r.ResponseKind().(*kmsg.ElectLeadersResponse)
-	m.Default()
-	m.Version = r.Version
 	kind, err := electionKind(r.ElectionType)
 	m.ErrorCode = codeOf(err)
 	if r.Topics == nil && err != nil {

@@ -22,8 +22,6 @@ const (
 
 func (b *Broker) findCoordinator(r *kmsg.FindCoordinatorRequest) kmsg.Response {
 	m := r.ResponseKind().(*kmsg.FindCoordinatorResponse)
-	m.Default()
-	m.Version = r.Version
 	if r.Version < 4 {
 		c := b.coordinatorOf(r.CoordinatorType, r.CoordinatorKey)
 		m.ErrorCode, m.ErrorMessage = c.ErrorCode, c.ErrorMessage

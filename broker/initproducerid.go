@@ -15,8 +15,6 @@ import (
 
 func (b *Broker) initProducerID(r *kmsg.InitProducerIDRequest) kmsg.Response {
 	m := r.ResponseKind().(*kmsg.InitProducerIDResponse)
-	m.Default()
-	m.Version = r.Version
 	m.ProducerID, m.ProducerEpoch = -1, -1
 	switch {
 	case (r.ProducerID == -1) != (r.ProducerEpoch == -1), r.TransactionalID != nil && *r.TransactionalID == "":

@@ -14,8 +14,6 @@ import (
 
 func (b *Broker) listConfigResources(r *kmsg.ListConfigResourcesRequest) kmsg.Response {
 	m := r.ResponseKind().(*kmsg.ListConfigResourcesResponse)
-	m.Default()
-	m.Version = r.Version
 	known := []kmsg.ConfigResourceType{
 		kmsg.ConfigResourceTypeTopic, kmsg.ConfigResourceTypeBroker, kmsg.ConfigResourceTypeBrokerLogger,
 		kmsg.ConfigResourceTypeClientMetrics, kmsg.ConfigResourceTypeGroupConfig,

@@ -30,8 +30,6 @@ const (
 
 func (b *Broker) listOffsets(r *kmsg.ListOffsetsRequest) kmsg.Response {
 	m := r.ResponseKind().(*kmsg.ListOffsetsResponse)
-	m.Default()
-	m.Version = r.Version
 	times := countAsked(r)
 	for i := range r.Topics {
 		t := &r.Topics[i]

@@ -12,8 +12,6 @@ import (
 
 func (b *Broker) listPartitionReassignments(r *kmsg.ListPartitionReassignmentsRequest) kmsg.Response {
 	m := r.ResponseKind().(*kmsg.ListPartitionReassignmentsResponse)
-	m.Default()
-	m.Version = r.Version
 	im := b.controller.Image()
 	list := func(t *controller.Topic, partitions []int32) {
 		out := kmsg.NewListPartitionReassignmentsResponseTopic()

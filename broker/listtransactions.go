@@ -13,8 +13,6 @@ import (
 
 func (b *Broker) listTransactions(r *kmsg.ListTransactionsRequest) kmsg.Response {
 	m := r.ResponseKind().(*kmsg.ListTransactionsResponse)
-	m.Default()
-	m.Version = r.Version
 	states := []string{"Empty", "Ongoing", "PrepareCommit", "PrepareAbort", "CompleteCommit", "CompleteAbort", "Dead", "PrepareEpochFence"}
 	for _, s := range r.StateFilters {
 		if !slices.Contains(states, s) {

@@ -26,8 +26,6 @@ const (
 
 func (b *Broker) metadata(r *kmsg.MetadataRequest) kmsg.Response {
 	m := r.ResponseKind().(*kmsg.MetadataResponse)
-	m.Default()
-	m.Version = r.Version
 	if m.ControllerID = -1; namesNoTopic(r) {
 		for i := range r.Topics {
 			t := kmsg.NewMetadataResponseTopic()

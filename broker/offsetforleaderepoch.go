@@ -12,8 +12,6 @@ import (
 
 func (b *Broker) offsetForLeaderEpoch(r *kmsg.OffsetForLeaderEpochRequest) kmsg.Response {
 	m := r.ResponseKind().(*kmsg.OffsetForLeaderEpochResponse)
-	m.Default()
-	m.Version = r.Version
 	for i := range r.Topics {
 		out := kmsg.NewOffsetForLeaderEpochResponseTopic()
 		out.Topic = r.Topics[i].Topic

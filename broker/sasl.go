@@ -11,16 +11,12 @@ import (
 
 func (b *Broker) saslHandshake(r *kmsg.SASLHandshakeRequest) kmsg.Response {
 	m := r.ResponseKind().(*kmsg.SASLHandshakeResponse)
-	m.Default()
-	m.Version = r.Version
 	m.ErrorCode = kerr.IllegalSaslState.Code
 	return m
 }
 
 func (b *Broker) saslAuthenticate(r *kmsg.SASLAuthenticateRequest) kmsg.Response {
 	m := r.ResponseKind().(*kmsg.SASLAuthenticateResponse)
-	m.Default()
-	m.Version = r.Version
 	m.ErrorCode, m.ErrorMessage = codeAndText(refuse(kerr.IllegalSaslState, "SaslAuthenticate request received after successful authentication"))
 	m.SASLAuthBytes = []byte{}
 	return m

@@ -17,8 +17,6 @@ import (
 
 func (b *Broker) unregisterBroker(r *kmsg.UnregisterBrokerRequest) kmsg.Response {
 	m := r.ResponseKind().(*kmsg.UnregisterBrokerResponse)
-	m.Default()
-	m.Version = r.Version
 	m.ErrorCode, m.ErrorMessage = codeAndText(b.unregister(offsets.BrokerID(r.BrokerID)))
 	return m
 }

@@ -39,8 +39,6 @@ func (b *Broker) features() []feature {
 
 func (b *Broker) updateFeatures(r *kmsg.UpdateFeaturesRequest) kmsg.Response {
 	m := r.ResponseKind().(*kmsg.UpdateFeaturesResponse)
-	m.Default()
-	m.Version = r.Version
 	for _, dry := range []bool{true, false} { // all or none
 		for i := range r.FeatureUpdates {
 			if !dry && r.ValidateOnly {
