@@ -4,6 +4,7 @@ import (
 	"errors"
 	"maps"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -100,8 +101,8 @@ func TestGroupOffsets(t *testing.T) {
 		t.Fatal(err)
 	}
 	at := map[offsets.TopicPartition]offsets.Offset{{Topic: "views", Partition: 0}: 12}
-	if err := Commit(t.Context(), c, "g", topics, at); err != nil {
-		t.Fatal(err)
+	if told, err := Commit(t.Context(), c, "g", topics, at); err != nil || len(told) != 1 || Refused(told) != nil {
+		t.Fatal(told, err)
 	}
 	got, err := Committed(t.Context(), c, "g", topics)
 	if err != nil || !maps.Equal(got, at) {
@@ -123,4 +124,52 @@ func TestGroupOffsets(t *testing.T) {
 	if err := Hold(t.Context(), c, "job", topics, at, time.Hour); !errors.Is(err, ErrNoHold) {
 		t.Errorf("a refused hold: %v", err)
 	}
+}
+
+// TestCommitsArePartlyRefused: what became of each partition is told, and only what
+// may go well at another try is sent again.
+func TestCommitsArePartlyRefused(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := threeTopics(t)
+		topics, _, err := Describe(t.Context(), c, []string{"views"}, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		at := map[offsets.TopicPartition]offsets.Offset{}
+		for p := range topics[0].Partitions {
+			at[offsets.TopicPartition{Topic: "views", Partition: int32(p)}] = 12
+		}
+		first, second := offsets.TopicPartition{Topic: "views", Partition: 0}, offsets.TopicPartition{Topic: "views", Partition: 1}
+		var sent []offsets.TopicPartition
+		refuse := func(codes map[offsets.TopicPartition]*kerr.Error, until int) {
+			c.commits, sent = 0, nil
+			c.refuse = func(tp offsets.TopicPartition, n int) int16 {
+				if n > 1 {
+					sent = append(sent, tp)
+				}
+				if code := codes[tp]; code != nil && n <= until {
+					return code.Code
+				}
+				return 0
+			}
+		}
+		refuse(map[offsets.TopicPartition]*kerr.Error{second: kerr.NotCoordinator}, 2)
+		told, err := Commit(t.Context(), c, "g", topics, at)
+		if err != nil || Refused(told) != nil || len(told) != len(at) || c.commits != 3 || !slices.Equal(sent, []offsets.TopicPartition{second, second}) {
+			t.Errorf("a coordinator that moves: %v, %v, after %d tries, %v again", told, err, c.commits, sent)
+		}
+		refuse(map[offsets.TopicPartition]*kerr.Error{first: kerr.TopicAuthorizationFailed, second: kerr.NotCoordinator}, 2)
+		told, err = Commit(t.Context(), c, "g", topics, at)
+		if err != nil || !errors.Is(told[first], ErrAuth) || told[second] != nil || !slices.Equal(sent, []offsets.TopicPartition{second, second}) {
+			t.Errorf("one that is refused for good beside it: %v, %v, %v again", told, err, sent)
+		}
+		refuse(map[offsets.TopicPartition]*kerr.Error{first: kerr.TopicAuthorizationFailed, second: kerr.UnknownMemberID}, 9)
+		told, err = Commit(t.Context(), c, "g", topics, at)
+		if err != nil || !errors.Is(told[first], ErrAuth) || !errors.Is(told[second], kerr.UnknownMemberID) || c.commits != 1 {
+			t.Errorf("two that are refused: %v, %v, after %d tries", told, err, c.commits)
+		}
+		if err := Refused(told); !errors.Is(err, ErrAuth) || !strings.HasPrefix(err.Error(), "views/0, and 1 more: ") {
+			t.Errorf("%v", err)
+		}
+	})
 }

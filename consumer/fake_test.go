@@ -34,8 +34,11 @@ type fakeCluster struct {
 	// leaderless are partitions of which no leader is in service.
 	leaderless map[int32]bool
 	committed  map[string]int64
-	configErr  int16
-	configs    map[string]string // of topics, as they were set last
+	// refuse gives the code of a partition at commit number n; nil = none is refused.
+	refuse    func(at offsets.TopicPartition, n int) int16
+	commits   int
+	configErr int16
+	configs   map[string]string // of topics, as they were set last
 }
 
 type fakeTopic struct {
@@ -319,11 +322,24 @@ func (c *fakeCluster) offsetFetch(req *kmsg.OffsetFetchRequest) kmsg.Response {
 
 func (c *fakeCluster) offsetCommit(req *kmsg.OffsetCommitRequest) kmsg.Response {
 	resp := kmsg.NewPtrOffsetCommitResponse()
-	c.committed = map[string]int64{}
+	c.commits++
+	if c.committed == nil {
+		c.committed = map[string]int64{}
+	}
 	for _, t := range req.Topics {
+		told := kmsg.NewOffsetCommitResponseTopic()
+		told.Topic, told.TopicID = t.Topic, t.TopicID
 		for _, p := range t.Partitions {
-			c.committed[offsets.TopicPartition{Topic: t.Topic, Partition: p.Partition}.String()] = p.Offset
+			at := offsets.TopicPartition{Topic: t.Topic, Partition: p.Partition}
+			one := kmsg.NewOffsetCommitResponseTopicPartition()
+			if one.Partition = p.Partition; c.refuse != nil {
+				one.ErrorCode = c.refuse(at, c.commits)
+			}
+			if told.Partitions = append(told.Partitions, one); one.ErrorCode == 0 {
+				c.committed[at.String()] = p.Offset
+			}
 		}
+		resp.Topics = append(resp.Topics, told)
 	}
 	return resp
 }

@@ -2,7 +2,10 @@ package consumer
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"maps"
+	"slices"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
@@ -87,38 +90,84 @@ func nameOf(topics []Topic, name string, id offsets.TopicID) string {
 	return name
 }
 
-// Commit sets the offsets of a group that has no members.
-func Commit(ctx context.Context, c Cluster, group string, topics []Topic, at map[offsets.TopicPartition]offsets.Offset) error {
-	return retry(ctx, Patience(c), func(ctx context.Context) error {
-		req := kmsg.NewPtrOffsetCommitRequest()
-		req.Group = group
-		for _, t := range topics {
-			rt := kmsg.NewOffsetCommitRequestTopic()
-			rt.Topic, rt.TopicID = t.Name, t.ID
-			for _, p := range t.Partitions {
-				offset, ok := at[offsets.TopicPartition{Topic: t.Name, Partition: p.Index}]
-				if !ok {
-					continue
-				}
-				rp := kmsg.NewOffsetCommitRequestTopicPartition()
-				rp.Partition, rp.Offset = p.Index, int64(offset)
-				rt.Partitions = append(rt.Partitions, rp)
-			}
-			if len(rt.Partitions) > 0 {
-				req.Topics = append(req.Topics, rt)
-			}
-		}
-		resp, err := Ask[*kmsg.OffsetCommitResponse](ctx, c, req)
-		if err != nil {
+// Commit sets the offsets of a group that has no members. told is what became of
+// each partition that a broker answered for, nil where its offset is set; err is why
+// others were not answered for. It is repeated for those that may go well then.
+func Commit(ctx context.Context, c Cluster, group string, topics []Topic, at map[offsets.TopicPartition]offsets.Offset) (told map[offsets.TopicPartition]error, err error) {
+	told = map[offsets.TopicPartition]error{}
+	ended := retry(ctx, Patience(c), func(ctx context.Context) error {
+		left := maps.Clone(at)
+		maps.DeleteFunc(left, func(tp offsets.TopicPartition, _ offsets.Offset) bool {
+			refused, known := told[tp]
+			return known && !passes(refused)
+		})
+		if err = commit(ctx, c, group, topics, left, told); err != nil {
 			return err
 		}
-		for _, t := range resp.Topics {
-			for _, p := range t.Partitions {
-				if err := CodeError(p.ErrorCode); err != nil {
-					return fmt.Errorf("group %s: %s/%d: %w", group, nameOf(topics, t.Topic, t.TopicID), p.Partition, err)
-				}
-			}
-		}
-		return nil
+		return again(told)
 	})
+	if err == nil && len(told) == 0 {
+		err = ended
+	}
+	return told, err
+}
+
+// Refused is the first refusal of many, in order of partitions, and says how many
+// others there are; nil = all was done.
+func Refused(told map[offsets.TopicPartition]error) error {
+	refused := maps.Clone(told)
+	maps.DeleteFunc(refused, func(_ offsets.TopicPartition, err error) bool { return err == nil })
+	if len(refused) == 0 {
+		return nil
+	}
+	first := slices.SortedFunc(maps.Keys(refused), offsets.TopicPartition.Compare)[0]
+	if more := len(refused) - 1; more > 0 {
+		return fmt.Errorf("%s, and %d more: %w", first, more, refused[first])
+	}
+	return fmt.Errorf("%s: %w", first, refused[first])
+}
+
+// again is a refusal that another try may not meet, or nil.
+func again(told map[offsets.TopicPartition]error) error {
+	for _, err := range told {
+		if passes(err) {
+			return err
+		}
+	}
+	return nil
+}
+
+// passes tells whether a refusal may be over soon.
+func passes(err error) bool { return errors.Is(err, ErrUnavailable) || errors.Is(err, ErrUnknownTopic) }
+
+// commit is one try, which adds to told.
+func commit(ctx context.Context, c Requestor, group string, topics []Topic, at map[offsets.TopicPartition]offsets.Offset, told map[offsets.TopicPartition]error) error {
+	req := kmsg.NewPtrOffsetCommitRequest()
+	req.Group = group
+	for _, t := range topics {
+		rt := kmsg.NewOffsetCommitRequestTopic()
+		rt.Topic, rt.TopicID = t.Name, t.ID
+		for _, p := range t.Partitions {
+			offset, ok := at[offsets.TopicPartition{Topic: t.Name, Partition: p.Index}]
+			if !ok {
+				continue
+			}
+			rp := kmsg.NewOffsetCommitRequestTopicPartition()
+			rp.Partition, rp.Offset = p.Index, int64(offset)
+			rt.Partitions = append(rt.Partitions, rp)
+		}
+		if len(rt.Partitions) > 0 {
+			req.Topics = append(req.Topics, rt)
+		}
+	}
+	resp, err := Ask[*kmsg.OffsetCommitResponse](ctx, c, req)
+	if err != nil {
+		return err
+	}
+	for _, t := range resp.Topics {
+		for _, p := range t.Partitions {
+			told[offsets.TopicPartition{Topic: nameOf(topics, t.Topic, t.TopicID), Partition: p.Partition}] = CodeError(p.ErrorCode)
+		}
+	}
+	return nil
 }

@@ -31,8 +31,8 @@ func TestMarksThroughHarm(t *testing.T) {
 			t.Fatal(err)
 		}
 		const job = "hourly"
-		if err := Commit(t.Context(), k, "sawlog."+job, topics, map[offsets.TopicPartition]offsets.Offset{views: 0}); err != nil {
-			t.Fatal(err)
+		if told, err := Commit(t.Context(), k, "sawlog."+job, topics, map[offsets.TopicPartition]offsets.Offset{views: 0}); err != nil || told[views] != nil {
+			t.Fatal(told, err)
 		}
 		time.Sleep(10 * time.Second) // the offsets' own topic has replicas
 		for at := offsets.Offset(1); at <= 24; at++ {
@@ -51,8 +51,8 @@ func TestMarksThroughHarm(t *testing.T) {
 				r.c.Isolate(n, "driver")
 			}
 			marks := map[offsets.TopicPartition]offsets.Offset{views: at}
-			if err := Commit(t.Context(), k, "sawlog."+job, topics, marks); err != nil {
-				t.Errorf("commit %d: %v", at, err)
+			if told, err := Commit(t.Context(), k, "sawlog."+job, topics, marks); err != nil || told[views] != nil {
+				t.Errorf("commit %d: %v, %v", at, told, err)
 			}
 			if err := Hold(t.Context(), k, job, topics, marks, time.Hour); err != nil {
 				t.Errorf("hold %d: %v", at, err)

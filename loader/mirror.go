@@ -1,6 +1,7 @@
 package loader
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -25,7 +26,8 @@ func (r *run) mirror(ctx context.Context) {
 	bounded, cancel := context.WithTimeout(ctx, mirrorPatience)
 	defer cancel()
 	topics, at := r.nexts(false)
-	if err := consumer.Commit(bounded, r.d.Cluster, MirrorPrefix+r.plan.Job, topics, at); err != nil {
+	told, err := consumer.Commit(bounded, r.d.Cluster, MirrorPrefix+r.plan.Job, topics, at)
+	if err = cmp.Or(err, consumer.Refused(told)); err != nil {
 		r.d.Logger.Warn("group offsets not mirrored", "group", MirrorPrefix+r.plan.Job, "err", err)
 	}
 }

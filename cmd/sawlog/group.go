@@ -298,32 +298,40 @@ func (a *app) resetGroup(ctx context.Context, k *kafka, group string, q offsets.
 	if err != nil {
 		return err
 	}
-	moved, to := []movedOffset{}, map[int32]int64{}
+	moved := []movedOffset{}
 	for _, p := range slices.Sorted(maps.Keys(targets)) {
 		from, had := before[group][offsets.TopicPartition{Topic: q.Topic, Partition: p}]
 		if !had {
 			from = -1
 		}
-		to[p] = int64(targets[p].Start)
-		moved = append(moved, movedOffset{q.Topic, p, from, to[p]})
+		moved = append(moved, movedOffset{q.Topic, p, from, int64(targets[p].Start)})
 	}
+	var refused error
 	if !dryRun {
 		if err := a.confirm("move the offsets of " + group); err != nil {
 			return err
 		}
-		err := admin.Commit(ctx, k, group, &topics[0], to)
-		if admin.Joined(err) {
-			return &output.Error{Code: output.Conflict, Err: err, Hint: "stop the group's members first"}
-		}
-		if err != nil {
-			return deed(err, "sawlog group describe "+group)
-		}
+		moved, refused = k.moveOffsets(ctx, group, &topics[0], moved)
 	}
-	return a.print.Print(moved, func() *output.Rows {
+	return a.printDone(len(moved), refused, moved, func() *output.Rows {
 		rows := &output.Rows{Head: []string{"TOPIC", "PARTITION", "FROM", "TO"}}
 		for _, m := range moved {
 			rows.Add(m.Topic, m.Partition, m.From, m.To)
 		}
 		return rows
 	})
+}
+
+// moveOffsets sets the offsets of a group, and returns those that are set.
+func (k *kafka) moveOffsets(ctx context.Context, group string, topic *admin.Topic, all []movedOffset) ([]movedOffset, error) {
+	to := map[int32]int64{}
+	for _, m := range all {
+		to[m.Partition] = m.To
+	}
+	set, err := admin.Commit(ctx, k, group, topic, to)
+	if len(set) == 0 && admin.Joined(err) {
+		return nil, &output.Error{Code: output.Conflict, Err: err, Hint: "stop the group's members first"}
+	}
+	moved := slices.DeleteFunc(all, func(m movedOffset) bool { return !slices.Contains(set, m.Partition) })
+	return moved, deed(err, "sawlog group describe "+group)
 }

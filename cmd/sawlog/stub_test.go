@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"io"
@@ -211,7 +212,7 @@ func (s *stub) group(req kmsg.Request) kmsg.Response {
 		for _, t := range r.Topics {
 			told := kmsg.OffsetCommitResponseTopic{Topic: t.Topic}
 			for _, p := range t.Partitions {
-				told.Partitions = append(told.Partitions, kmsg.OffsetCommitResponseTopicPartition{Partition: p.Partition, ErrorCode: s.code(r.Group)})
+				told.Partitions = append(told.Partitions, kmsg.OffsetCommitResponseTopicPartition{Partition: p.Partition, ErrorCode: cmp.Or(s.code(r.Group), s.code(r.Group+" "+part(t.Topic, p.Partition)))})
 			}
 			resp.Topics = append(resp.Topics, told)
 		}

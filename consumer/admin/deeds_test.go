@@ -104,6 +104,23 @@ var deedsOfMany = []deed{
 		}
 		return done, err
 	}},
+	{"Commit", true, func(ctx context.Context, f *fake, a answer) (done []int, err error) {
+		resp := kmsg.NewPtrOffsetCommitResponse()
+		resp.Topics = []kmsg.OffsetCommitResponseTopic{{Topic: "t"}}
+		to := map[int32]int64{}
+		for i := range a {
+			to[int32(i)] = 5
+		}
+		for _, i := range a.told() {
+			resp.Topics[0].Partitions = append(resp.Topics[0].Partitions, kmsg.OffsetCommitResponseTopicPartition{Partition: int32(i), ErrorCode: a.code(i)})
+		}
+		f.deed = resp
+		set, err := Commit(ctx, f, "g", &Topic{Name: "t"}, to)
+		for _, p := range set {
+			done = append(done, int(p))
+		}
+		return done, err
+	}},
 }
 
 func named(a answer) (names []string) {
@@ -116,6 +133,10 @@ func named(a answer) (names []string) {
 // TestDeedsTellWhatWasDone: whatever became of the parts of a deed, how many were
 // done is told and which, and whether others may be.
 func TestDeedsTellWhatWasDone(t *testing.T) {
+	synctest.Test(t, deedsTellWhatWasDone) // some are repeated for a while
+}
+
+func deedsTellWhatWasDone(t *testing.T) {
 	down := fmt.Errorf("%w: connection refused", consumer.ErrUnavailable)
 	outcomes := []error{nil, kerr.NotLeaderForPartition, kerr.RequestTimedOut, errSilent}
 	for _, d := range deedsOfMany {

@@ -1,7 +1,6 @@
 package admin
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"strings"
@@ -19,6 +18,14 @@ type Error struct {
 }
 
 func (e *Error) Error() string {
+	if e.What == "" {
+		return e.why()
+	}
+	return e.What + ": " + e.why()
+}
+
+// why is what the broker says, whatever it is about.
+func (e *Error) why() string {
 	text := e.Said
 	if text == "" {
 		text = strings.TrimSuffix(e.Code.Description, ".")
@@ -29,11 +36,7 @@ func (e *Error) Error() string {
 			text = "it is there already"
 		}
 	}
-	text += " (" + e.Code.Message + ")"
-	if e.What == "" {
-		return text
-	}
-	return e.What + ": " + text
+	return text + " (" + e.Code.Message + ")"
 }
 
 // Unwrap leads to the code and to what it means.
@@ -47,58 +50,6 @@ func refusal(what string, code int16, said *string) error {
 		return nil
 	}
 	return &Error{what, known, deref(said)}
-}
-
-// refusals gathers what a broker refused of many things: the first is told, or the
-// first that may have been done all the same, the others are counted.
-type refusals struct {
-	first error
-	more  int
-	done  int // was not refused
-}
-
-func (r *refusals) add(err error) {
-	switch {
-	case err == nil:
-		r.done++
-	case r.first == nil:
-		r.first = err
-	default:
-		if r.more++; !Unsure(r.first) && Unsure(err) {
-			r.first = err
-		}
-	}
-}
-
-func (r *refusals) err() error {
-	if r.more == 0 {
-		return r.first
-	}
-	return fmt.Errorf("%w, and %d more like it", r.first, r.more)
-}
-
-// deed is the error of something that was to be done to each.
-func (r *refusals) deed() error {
-	if r.first == nil || r.done == 0 {
-		return r.err()
-	}
-	return &Partly{Done: r.done, Of: r.done + 1 + r.more, Err: r.err()}
-}
-
-// deeds tells to which of all a deed was done, by what was told of each; failed is
-// why nothing was told of some.
-func deeds[K comparable](what string, all []K, told map[K]error, failed error) (done []K, err error) {
-	var sum refusals
-	for _, k := range all {
-		err, known := told[k]
-		if !known {
-			err = fmt.Errorf("%s%v: %w", what, k, cmp.Or(failed, errSilent))
-		}
-		if sum.add(err); err == nil {
-			done = append(done, k)
-		}
-	}
-	return done, sum.deed()
 }
 
 // Partly is the error of a deed that was done to some of what it was asked for: for

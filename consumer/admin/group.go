@@ -2,6 +2,7 @@ package admin
 
 import (
 	"context"
+	"errors"
 	"maps"
 	"slices"
 	"strings"
@@ -152,16 +153,25 @@ func Committed(ctx context.Context, c consumer.Requestor, groups []string) (map[
 }
 
 // Commit sets the offsets of a group that has no members, of some partitions of a
-// topic. It is repeated where that may help, and refused by a *kerr.Error; Joined
-// tells whether of members.
-func Commit(ctx context.Context, c consumer.Cluster, group string, topic *Topic, to map[int32]int64) error {
+// topic, and tells of which it has. It is repeated where that may help; Joined tells
+// whether members refused it.
+func Commit(ctx context.Context, c consumer.Cluster, group string, topic *Topic, to map[int32]int64) (set []int32, err error) {
 	t := consumer.Topic{Name: topic.Name, ID: topic.ID}
 	at := map[offsets.TopicPartition]offsets.Offset{}
-	for _, index := range slices.Sorted(maps.Keys(to)) {
+	all := slices.Sorted(maps.Keys(to))
+	for _, index := range all {
 		t.Partitions = append(t.Partitions, consumer.Partition{Index: index})
 		at[offsets.TopicPartition{Topic: t.Name, Partition: index}] = offsets.Offset(to[index])
 	}
-	return consumer.Commit(ctx, c, group, []consumer.Topic{t}, at)
+	answers, err := consumer.Commit(ctx, c, group, []consumer.Topic{t}, at)
+	told := map[int32]error{}
+	for tp, err := range answers {
+		told[tp.Partition] = nil
+		if code, refused := errors.AsType[*kerr.Error](err); refused {
+			told[tp.Partition] = &Error{What: "group " + group + ", " + tp.String(), Code: code}
+		}
+	}
+	return deeds("group "+group+", "+topic.Name+"/", all, told, err)
 }
 
 // DeleteGroups deletes groups that have no members, and their offsets, and tells

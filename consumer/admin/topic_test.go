@@ -107,20 +107,3 @@ func TestBoundsStandForOffsets(t *testing.T) {
 		}
 	}
 }
-
-func TestRefusalsAreCounted(t *testing.T) {
-	var all refusals
-	all.add(nil)
-	if all.err() != nil {
-		t.Error("nothing was refused")
-	}
-	all.add(refusal("a", kerr.InvalidConfig.Code, nil))
-	said := "too large"
-	all.add(refusal("b", kerr.InvalidConfig.Code, &said))
-	if err := all.err(); !errors.Is(err, kerr.InvalidConfig) || err.Error() != "a: Configuration is invalid (INVALID_CONFIG), and 1 more like it" {
-		t.Errorf("%v", err)
-	}
-	if err := refusal("", kerr.InvalidConfig.Code, &said); err.Error() != "too large (INVALID_CONFIG)" {
-		t.Errorf("%v", err)
-	}
-}

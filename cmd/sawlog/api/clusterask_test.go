@@ -43,7 +43,7 @@ func TestOverKafka(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := admin.Commit(t.Context(), cluster, "g", &keys[0], map[int32]int64{1: 1}); err != nil {
+	if _, err := admin.Commit(t.Context(), cluster, "g", &keys[0], map[int32]int64{1: 1}); err != nil {
 		t.Fatal(err)
 	}
 

@@ -213,8 +213,8 @@ func commit(ctx context.Context, c consumer.Cluster, group string, topic *admin.
 	for _, m := range moves {
 		to[m.Partition] = m.To
 	}
-	err := admin.Commit(ctx, c, group, topic, to)
-	if admin.Joined(err) {
+	set, err := admin.Commit(ctx, c, group, topic, to)
+	if len(set) == 0 && admin.Joined(err) {
 		return &jobs.Refusal{Kind: jobs.ErrConflict, Msg: err.Error(), Hint: "somebody may have joined: look at the group, its members must be stopped"}
 	}
 	return done(err, groupHref(group))
