@@ -102,6 +102,10 @@ func (a *app) printPlans(files []planFile) error {
 			rows.Add("status", p.Status)
 			rows.Add("root", f.Root)
 			rows.Add("rows", p.Rows, strings.ReplaceAll(p.RowsAre, "_", " "))
+			if p.Exact {
+				rows.Add("quarantined", p.Bad)
+				rows.Add("skipped", p.Skipped)
+			}
 			rows.Add("bytes", p.Bytes, p.BytesAre)
 			rows.Add("splits", len(p.Splits))
 			for _, c := range p.Columns {

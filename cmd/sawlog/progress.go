@@ -131,6 +131,13 @@ func (p *progress) note(format string, args ...any) {
 	_, _ = fmt.Fprintf(p.pool, format+"\n", args...) // standard error gone: nobody is left to tell
 }
 
+// noteBad says where the records are that a committed run could not read.
+func (p *progress) noteBad(o *loader.Outcome, root string) {
+	if o != nil && o.Status == loader.StatusCommitted && o.Quarantined > 0 {
+		p.note("%d records are in quarantine, with their bytes and the reason: sawlog out head --root %s --quarantine", o.Quarantined, root)
+	}
+}
+
 // observe takes an event of a run; it may be called from any goroutine.
 func (p *progress) observe(e loader.Event) {
 	if e.Task != nil {

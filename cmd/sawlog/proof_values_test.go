@@ -4,8 +4,11 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
+
+	"sawlog/loader"
 )
 
 // TestProofNumbers loads integers that fit in nothing common: each is there to
@@ -77,7 +80,18 @@ func TestProofNothingToLoad(t *testing.T) {
 		}
 	}
 	n.more("void", "x", "[1]", "{")
-	if o := n.outcome(0, "run", path); o.Rows != 0 || o.Quarantined != 3 || o.Files != 1 || len(o.Hours) != 0 {
+	if out := string(n.run("plan", path, "--scan")); !regexp.MustCompile(`(?m)^quarantined +3$`).MatchString(out) {
+		t.Errorf("plan --scan says nothing of bad records:\n%s", out)
+	}
+	var o loader.Outcome
+	out, code, said := n.try("run", path, "-o", "json")
+	if err := json.Unmarshal(out, &o); err != nil || code != 0 {
+		t.Fatalf("exit code %d, %v: %s", code, err, said)
+	}
+	if want := "3 records are in quarantine, with their bytes and the reason: sawlog out head --root file://" + root + " --quarantine"; !strings.Contains(said, want) {
+		t.Errorf("said %q, want %q", said, want)
+	}
+	if o.Rows != 0 || o.Quarantined != 3 || o.Files != 1 || len(o.Hours) != 0 {
 		t.Errorf("of bad records: %+v", o)
 	}
 	if o := n.outcome(0, "run", path); o.Status != "covered" {

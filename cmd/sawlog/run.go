@@ -260,7 +260,9 @@ func (a *app) runTarget(ctx context.Context, t target, ask loader.PlanAsk, f run
 	for _, w := range preview.Warnings {
 		bars.note("warning: %s", w)
 	}
-	return d.Run(ctx, plan, run)
+	outcome, err := d.Run(ctx, plan, run)
+	bars.noteBad(outcome, t.root)
+	return outcome, err
 }
 
 func (a *app) runPlan(ctx context.Context, f runFlags) error {
@@ -292,6 +294,7 @@ func (a *app) runPlan(ctx context.Context, f runFlags) error {
 	bars := a.newProgress()
 	d.Observe = bars.observe
 	outcome, err := d.Run(ctx, file.Plan, ask)
+	bars.noteBad(outcome, t.root)
 	bars.done()
 	return a.ran(outcome, err)
 }
