@@ -2,6 +2,7 @@ package broker
 
 import (
 	"errors"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -201,14 +202,10 @@ func (st *fetchState) decodeTags(b *kbin.Reader) {
 
 // addTopic makes room for one more topic, with the lists of an earlier request.
 func (st *fetchState) addTopic() *fetchedTopic {
-	if len(st.topics) < cap(st.topics) {
-		st.topics = st.topics[:len(st.topics)+1]
-		t := &st.topics[len(st.topics)-1]
-		*t = fetchedTopic{parts: t.parts[:0]}
-		return t
-	}
-	st.topics = append(st.topics, fetchedTopic{})
-	return &st.topics[len(st.topics)-1]
+	st.topics = slices.Grow(st.topics, 1)[:len(st.topics)+1]
+	t := &st.topics[len(st.topics)-1]
+	*t = fetchedTopic{parts: t.parts[:0]}
+	return t
 }
 
 // free makes the state ready for another request. Regions still held are given

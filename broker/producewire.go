@@ -1,6 +1,7 @@
 package broker
 
 import (
+	"slices"
 	"sync/atomic"
 
 	"github.com/twmb/franz-go/pkg/kbin"
@@ -100,14 +101,10 @@ func (st *produceState) decode(version int16, body []byte) error {
 
 // addTopic makes room for one more topic, with the lists of an earlier request.
 func (st *produceState) addTopic() *producedTopic {
-	if len(st.topics) < cap(st.topics) {
-		st.topics = st.topics[:len(st.topics)+1]
-		t := &st.topics[len(st.topics)-1]
-		*t = producedTopic{parts: t.parts[:0]}
-		return t
-	}
-	st.topics = append(st.topics, producedTopic{})
-	return &st.topics[len(st.topics)-1]
+	st.topics = slices.Grow(st.topics, 1)[:len(st.topics)+1]
+	t := &st.topics[len(st.topics)-1]
+	*t = producedTopic{parts: t.parts[:0]}
+	return t
 }
 
 // keepNames makes the topics' names outlive the request's memory, and lets go

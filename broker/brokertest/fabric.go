@@ -45,35 +45,23 @@ func hostOf(addr string) string {
 
 // port is a listener.
 type port struct {
+	*Network
 	fabric *Fabric
 	addr   string
-	conns  chan net.Conn
-	closed chan struct{}
-	once   sync.Once
 }
 
 // Listen takes connections to an address.
 func (f *Fabric) Listen(addr string) net.Listener {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	p := &port{fabric: f, addr: addr, conns: make(chan net.Conn), closed: make(chan struct{})}
+	p := &port{Network: NewNetwork(), fabric: f, addr: addr}
 	f.ports[addr] = p
 	return p
 }
 
-// Accept waits for a connection.
-func (p *port) Accept() (net.Conn, error) {
-	select {
-	case c := <-p.conns:
-		return c, nil
-	case <-p.closed:
-		return nil, net.ErrClosed
-	}
-}
-
 // Close has later connections refused.
 func (p *port) Close() error {
-	p.once.Do(func() { close(p.closed) })
+	_ = p.Network.Close() // never fails
 	p.fabric.mu.Lock()
 	defer p.fabric.mu.Unlock()
 	if p.fabric.ports[p.addr] == p {
@@ -83,12 +71,7 @@ func (p *port) Close() error {
 }
 
 // Addr is where it listens.
-func (p *port) Addr() net.Addr { return fabricAddr(p.addr) }
-
-type fabricAddr string
-
-func (fabricAddr) Network() string  { return "memory" }
-func (a fabricAddr) String() string { return string(a) }
+func (p *port) Addr() net.Addr { return memoryAddr(p.addr) }
 
 // Dialer connects from a host, until that host is killed.
 func (f *Fabric) Dialer(from string) func(ctx context.Context, to string) (net.Conn, error) {
@@ -206,7 +189,7 @@ func (c *fabricConn) Close() error {
 }
 
 // RemoteAddr is the other end.
-func (c *fabricConn) RemoteAddr() net.Addr { return fabricAddr(c.to + ":0") }
+func (c *fabricConn) RemoteAddr() net.Addr { return memoryAddr(c.to + ":0") }
 
 // Cut loses all that goes from one host to another.
 func (f *Fabric) Cut(from, to string) {

@@ -351,12 +351,10 @@ func (s *segment) age(now int64) int64 {
 		return s.created
 	}
 	s.created = now
-	f, err := s.open(0)
+	scan, err := s.scan(s.size, record.HeaderSize)
 	if err != nil {
 		return now
 	}
-	defer s.data.release()
-	scan := newScanner(f, s.size, record.HeaderSize)
 	defer scan.done()
 	if head, err := scan.header(0); err == nil && head.MaxTimestamp() > 0 {
 		s.created = min(now, head.MaxTimestamp())

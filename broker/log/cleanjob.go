@@ -118,12 +118,10 @@ func (l *Log) greatestOf(s *segment) (int64, error) {
 
 // firstTime is the greatest timestamp of the segment's first batch.
 func (s *segment) firstTime() (int64, error) {
-	f, err := s.open(0)
+	scan, err := s.scan(s.size, record.HeaderSize)
 	if err != nil {
 		return 0, err
 	}
-	defer s.data.release()
-	scan := newScanner(f, s.size, record.HeaderSize)
 	defer scan.done()
 	head, err := scan.header(0)
 	if err != nil {

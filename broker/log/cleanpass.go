@@ -139,12 +139,10 @@ func (p *pass) batches(i int, from offsets.Offset, fn func(b record.Batch, after
 			return err
 		}
 	}
-	f, err := s.open(0)
+	scan, err := s.scan(s.size, cleanChunk)
 	if err != nil {
 		return err
 	}
-	defer s.data.release()
-	scan := newScanner(f, s.size, cleanChunk)
 	defer scan.done()
 	next := s.base
 	for {

@@ -71,12 +71,10 @@ func (s *segment) alive() (bool, error) {
 	if s.size == 0 {
 		return false, nil
 	}
-	f, err := s.open(0)
+	scan, err := s.scan(s.size, scanChunk)
 	if err != nil {
 		return false, err
 	}
-	defer s.data.release()
-	scan := newScanner(f, s.size, scanChunk)
 	defer scan.done()
 	b, err := scan.batch(0)
 	if err == nil && b.BaseOffset() >= s.base && b.CheckCRC() == nil {

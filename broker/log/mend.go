@@ -160,12 +160,10 @@ func (m *marks) missing(b record.Batch) bool {
 // rebuild makes both indexes of a segment anew out of its batches. Damage is
 // stepped over. The log's mu is held, or nobody else knows the log.
 func (s *segment) rebuild(limit int64, closed bool) error {
-	f, err := s.open(0)
+	scan, err := s.scan(limit, scanChunk)
 	if err != nil {
 		return err
 	}
-	defer s.data.release()
-	scan := newScanner(f, limit, scanChunk)
 	defer scan.done()
 	fresh := newSegment(s.log, s.base)
 	interval := s.log.config.Load().IndexInterval

@@ -206,12 +206,10 @@ func (l *Log) discover(err error, s *segment, limit int64, at, end offsets.Offse
 // explore measures the damage around pos: from the end of the last good batch
 // to the next one.
 func (s *segment) explore(pos, limit int64, end offsets.Offset) (damage, error) {
-	f, err := s.open(0)
+	scan, err := s.scan(limit, scanChunk)
 	if err != nil {
 		return damage{}, err
 	}
-	defer s.data.release()
-	scan := newScanner(f, limit, scanChunk)
 	defer scan.done()
 	d := damage{segment: s, pos: 0, end: limit, from: s.base, next: end}
 	damaged := s.log.look().damaged

@@ -17,7 +17,8 @@ const scanChunk = 4096
 // scanner reads the batches of one segment file, header by header or whole.
 type scanner struct {
 	file  vfs.File
-	limit int64 // bytes of the file that count
+	of    *segment // whose open file it is; nil where the caller keeps it open
+	limit int64    // bytes of the file that count
 	chunk int
 	buf   []byte
 	pos   int64 // of buf[0] in the file
@@ -32,9 +33,23 @@ func newScanner(f vfs.File, limit int64, chunk int) *scanner {
 	return s
 }
 
+// scan begins to read a segment, whose file stays open until done.
+func (s *segment) scan(limit int64, chunk int) (*scanner, error) {
+	f, err := s.open(0)
+	if err != nil {
+		return nil, err
+	}
+	scan := newScanner(f, limit, chunk)
+	scan.of = s
+	return scan, nil
+}
+
 // done gives the scanner back; what it returned is invalid from here on.
 func (s *scanner) done() {
-	s.file = nil
+	if s.of != nil {
+		s.of.data.release()
+	}
+	s.file, s.of = nil, nil
 	if cap(s.buf) <= 4<<20 {
 		scanners.Put(s)
 	}

@@ -106,12 +106,10 @@ func (s *segment) position(at offsets.Offset, limit int64) (pos int64, base offs
 	} else if e, indexed, err = s.index.floor(s, int64(at-s.base), false); err != nil {
 		return 0, 0, false, err
 	}
-	f, err := s.open(0)
+	scan, err := s.scan(limit, scanChunk)
 	if err != nil {
 		return 0, 0, false, err
 	}
-	defer s.data.release()
-	scan := newScanner(f, limit, scanChunk)
 	defer scan.done()
 	if indexed && 0 <= e.value && e.value < limit {
 		head, err := scan.header(e.value)
@@ -173,12 +171,10 @@ func (s *segment) jumps(scan *scanner, pos int64, head record.Batch) error {
 // starting at the batch boundary from, and the base offset of what follows.
 // first is the end of the first batch.
 func (s *segment) cutAt(from, target, limit int64) (cut, first int64, next offsets.Offset, err error) {
-	f, err := s.open(0)
+	scan, err := s.scan(limit, scanChunk)
 	if err != nil {
 		return 0, 0, 0, err
 	}
-	defer s.data.release()
-	scan := newScanner(f, limit, scanChunk)
 	defer scan.done()
 	head, err := scan.header(from)
 	if err != nil {

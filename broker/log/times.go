@@ -199,12 +199,10 @@ func (s *segment) walk(from offsets.Offset, limit int64, fn func(b header) error
 // headers calls fn for the headers of the batches from a byte on until it
 // returns an error.
 func (s *segment) headers(pos, limit int64, fn func(b header) error) error {
-	f, err := s.open(0)
+	scan, err := s.scan(limit, scanChunk)
 	if err != nil {
 		return err
 	}
-	defer s.data.release()
-	scan := newScanner(f, limit, scanChunk)
 	defer scan.done()
 	damaged := s.log.look().damaged
 	for {
@@ -226,12 +224,10 @@ func (s *segment) headers(pos, limit int64, fn func(b header) error) error {
 
 // records calls fn for the records of one batch until it returns false.
 func (s *segment) records(pos, limit int64, fn func(r *record.Record) bool) error {
-	f, err := s.open(0)
+	scan, err := s.scan(limit, scanChunk)
 	if err != nil {
 		return err
 	}
-	defer s.data.release()
-	scan := newScanner(f, limit, scanChunk)
 	defer scan.done()
 	b, err := scan.batch(pos)
 	if err != nil {

@@ -23,9 +23,9 @@ type Filter struct {
 	// DefaultMaxDecompressed.
 	MaxDecompressed int
 
+	unpacker
 	batch  Batch
 	body   []byte // decompressed
-	buf    []byte
 	frame  frame
 	start  int // of the present record in body
 	i      int
@@ -44,22 +44,9 @@ type span struct{ from, to int }
 // Reset begins with a whole batch. The CRC is not checked. The error, which Err
 // returns as well, tells that the batch cannot be decompressed.
 func (f *Filter) Reset(b Batch) error {
-	f.batch, f.body, f.err = b, b[HeaderSize:], nil
+	f.batch = b
 	f.frame.end, f.i, f.kept, f.latest, f.spans = 0, 0, 0, NoTimestamp, f.spans[:0]
-	if c := b.Codec(); c != None && b.Count() != 0 {
-		limit := f.MaxDecompressed
-		if limit == 0 {
-			limit = DefaultMaxDecompressed
-		}
-		if cap(f.buf) > keepBuffer {
-			f.buf = nil
-		}
-		f.buf, f.err = c.Decompress(f.buf[:0], f.body, limit)
-		f.body = f.buf
-	}
-	if f.err == nil && b.Count() < 0 {
-		f.err = at(ErrCorrupt, b, 0, errLength)
-	}
+	f.body, f.err = f.unpack(b, f.MaxDecompressed)
 	return f.err
 }
 

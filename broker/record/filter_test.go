@@ -168,6 +168,23 @@ func TestFilterEmpty(t *testing.T) {
 	}
 }
 
+// TestNoRecordsOfACodec: a batch without records and without bytes may name a
+// codec; it has nothing to decompress.
+func TestNoRecordsOfACodec(t *testing.T) {
+	var f Filter
+	var it Iterator
+	for codec := None; codec <= Zstd; codec++ {
+		b := sample(t, codec)[:HeaderSize]
+		b.settle(0)
+		if err := f.Reset(b); err != nil || f.Next() || f.Err() != nil {
+			t.Errorf("%s, filtered: %v, %v", codec, err, f.Err())
+		}
+		if err := it.Reset(b); err != nil || it.Next() || it.Err() != nil {
+			t.Errorf("%s, read: %v, %v", codec, err, it.Err())
+		}
+	}
+}
+
 // TestFilterDamage: what cannot be walked is an error, never a shorter batch.
 func TestFilterDamage(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(7, 8))

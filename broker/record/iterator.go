@@ -2,9 +2,6 @@ package record
 
 import "sawlog/offsets"
 
-// keepBuffer is the largest decompression buffer that outlives its batch.
-const keepBuffer = 4 << 20
-
 // Iterator walks the records of a batch. It may be Reset to one batch after
 // the other and then allocates nothing, once its buffers have grown.
 type Iterator struct {
@@ -12,9 +9,9 @@ type Iterator struct {
 	// DefaultMaxDecompressed.
 	MaxDecompressed int
 
+	unpacker
 	batch      Batch
 	body       []byte
-	buf        []byte
 	pos        int
 	i          int
 	count      int
@@ -27,29 +24,12 @@ type Iterator struct {
 // Reset begins with a batch. The error, which Err returns as well, tells that
 // the batch cannot be decompressed; Next then is false. The CRC is not checked.
 func (it *Iterator) Reset(b Batch) error {
-	it.batch, it.pos, it.i, it.count, it.err = b, 0, 0, 0, nil
+	it.batch, it.pos, it.i, it.count = b, 0, 0, 0
 	it.appendTime = b.LogAppendTime()
-	it.body = b[HeaderSize:]
-	if c := b.Codec(); c != None {
-		limit := it.MaxDecompressed
-		if limit == 0 {
-			limit = DefaultMaxDecompressed
-		}
-		if cap(it.buf) > keepBuffer {
-			it.buf = nil
-		}
-		it.buf, it.err = c.Decompress(it.buf[:0], it.body, limit)
-		it.body = it.buf
-		if it.err != nil {
-			return it.err
-		}
+	if it.body, it.err = it.unpack(b, it.MaxDecompressed); it.err == nil {
+		it.count = int(b.Count())
 	}
-	if b.Count() < 0 {
-		it.err = at(ErrCorrupt, b, 0, errLength)
-		return it.err
-	}
-	it.count = int(b.Count())
-	return nil
+	return it.err
 }
 
 // Next goes to the next record.
