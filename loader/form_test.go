@@ -5,11 +5,15 @@ import (
 	"flag"
 	"math"
 	"os"
+	"path"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	"sawlog/broker/vfs"
 	"sawlog/formats"
+	"sawlog/loader/sink"
+	"sawlog/loader/sink/local"
 	"sawlog/offsets"
 )
 
@@ -270,6 +274,28 @@ func TestLayout(t *testing.T) {
 	planID, split, ok := stageOf(StagePath(AttemptDir(planA, 12, "u"), "dt=1/x"))
 	if !ok || planID != planA || split != 12 {
 		t.Errorf("stage of %s, %d, %v", planID, split, ok)
+	}
+}
+
+// TestPutPlanIsSwept: a process that stands still while it puts a plan, until a sweep
+// takes that for what a crash left, puts it again.
+func TestPutPlanIsSwept(t *testing.T) {
+	mem := vfs.NewMem()
+	l := (&source{}).open(t, local.New(mem, "/root"))
+	swept := 0
+	mem.Inject(func(op vfs.Op, name string) error {
+		if op != vfs.OpLink || swept > 0 || !strings.HasPrefix(path.Base(name), sink.PutPrefix) {
+			return nil
+		}
+		swept++
+		return mem.Remove(name)
+	})
+	id, err := l.PutPlan(t.Context(), fakePlan(l.Fold(), span{0, 0, 40}))
+	if err != nil || swept != 1 {
+		t.Fatalf("swept %d times: %v", swept, err)
+	}
+	if _, err := l.ReadPlan(t.Context(), id); err != nil {
+		t.Error(err)
 	}
 }
 

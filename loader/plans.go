@@ -32,6 +32,9 @@ func (l *Ledger) putPlan(p *Plan) (planID string, err error) {
 	planID = sum(data)[:16]
 	name := PlanPath(planID)
 	put := l.sink.PutIfAbsent(name, append(data, '\n'))
+	if errors.Is(put, sink.ErrSwept) {
+		put = l.sink.PutIfAbsent(name, append(data, '\n'))
+	}
 	if put != nil {
 		have, err := l.sink.ReadFile(name)
 		switch {

@@ -18,6 +18,10 @@ var (
 // stands in names the reason.
 var ErrRefused = errors.New("refused by the store")
 
+// ErrSwept is of a put whose bytes were swept away before they had their name, since
+// who put them stood still for a day. It may be repeated.
+var ErrSwept = errors.New("was swept away before it had its name")
+
 var errUnclean = errors.New("not a clean relative path")
 
 // Class says what a caller may do about an error.

@@ -204,7 +204,7 @@ func sweptWhilePut(t *testing.T, c *mini.Cluster) {
 				}
 				return
 			}
-			if sink.ClassOf(err) != sink.Retryable || !errors.Is(err, errSwept) {
+			if sink.ClassOf(err) != sink.Retryable || !errors.Is(err, sink.ErrSwept) {
 				t.Errorf("told %v (%v)", err, sink.ClassOf(err))
 			}
 			if err := s.PutIfAbsent(name, []byte("driver 0")); err != nil {

@@ -104,7 +104,7 @@ func (s *Sink) moved(name string, data []byte) error {
 	have, err := s.ReadFile(name)
 	switch {
 	case errors.Is(err, sink.ErrNotExist):
-		return classify("put", name, errSwept, sink.Retryable)
+		return classify("put", name, sink.ErrSwept, sink.Retryable)
 	case err != nil:
 		return &sink.Error{Op: "put", Path: name, Class: sink.Ambiguous, Err: err}
 	case !bytes.Equal(have, data):
@@ -112,8 +112,6 @@ func (s *Sink) moved(name string, data []byte) error {
 	}
 	return nil
 }
-
-var errSwept = errors.New("was swept away before it had its name")
 
 // giveUp makes sure that the file does not appear later. Only when the NameNode
 // can't be reached for as long again is that not known.

@@ -38,6 +38,12 @@ func (s *Sink) PutIfAbsent(name string, data []byte) error {
 	}
 	err := s.fs.Link(s.at(temp), s.at(name))
 	removed := s.fs.Remove(s.at(temp))
+	if errors.Is(removed, os.ErrNotExist) { // a sweep was here while this process stood still
+		if errors.Is(err, os.ErrNotExist) {
+			return &sink.Error{Op: "put", Path: name, Class: sink.Retryable, Err: sink.ErrSwept}
+		}
+		removed = nil
+	}
 	if err != nil {
 		return classifyAs("put", name, err, sink.Ambiguous)
 	}

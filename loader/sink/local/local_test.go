@@ -103,6 +103,40 @@ func TestFaults(t *testing.T) {
 	}
 }
 
+// TestPutIsSwept has a sweep take what is about to be put, before it has its name and
+// after: the put may be repeated, or is done.
+func TestPutIsSwept(t *testing.T) {
+	for _, at := range []vfs.Op{vfs.OpLink, vfs.OpRemove} {
+		mem := vfs.NewMem()
+		s := local.New(mem, "/root")
+		swept := false
+		mem.Inject(func(op vfs.Op, _ string) error {
+			if op != at || swept {
+				return nil
+			}
+			swept = true
+			entries, err := s.List("ledger")
+			if err != nil || len(entries) != 2 || !strings.HasPrefix(entries[0].Name, sink.PutPrefix) {
+				t.Fatalf("what is about to be put: %v, %v", entries, err)
+			}
+			return s.Remove("ledger/" + entries[0].Name)
+		})
+		err := s.PutIfAbsent("ledger/000/commit.json", []byte("body"))
+		if !swept {
+			t.Fatalf("a put calls no %v", at)
+		}
+		if at == vfs.OpLink {
+			if sink.ClassOf(err) != sink.Retryable || !errors.Is(err, sink.ErrSwept) {
+				t.Errorf("told %v (%v)", err, sink.ClassOf(err))
+			}
+			err = s.PutIfAbsent("ledger/000/commit.json", []byte("body"))
+		}
+		if data, look := s.ReadFile("ledger/000/commit.json"); err != nil || look != nil || string(data) != "body" {
+			t.Errorf("swept before %v: %v; there is %q, %v", at, err, data, look)
+		}
+	}
+}
+
 func TestClasses(t *testing.T) {
 	for errno, want := range map[syscall.Errno]sink.Class{
 		syscall.ENOSPC: sink.Retryable, syscall.EINTR: sink.Retryable, syscall.ESTALE: sink.Retryable,
