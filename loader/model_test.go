@@ -1,6 +1,7 @@
 package loader
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -144,8 +145,9 @@ func (m *model) excused(err error) bool {
 	return errors.Is(err, sink.ErrNotExist) && len(m.damaged) > 0
 }
 
-// load resumes an open plan, or plans what comes next of some partitions.
-func (m *model) load(ctx context.Context, l *Ledger, resume, old bool, spans []span, run string) error {
+// load resumes an open plan, or plans what comes next of some partitions, of which
+// the log may have lost the first offsets.
+func (m *model) load(ctx context.Context, l *Ledger, resume, old bool, lost int64, spans []span, run string) error {
 	if err := l.Publish(ctx); err != nil {
 		return err
 	}
@@ -164,11 +166,30 @@ func (m *model) load(ctx context.Context, l *Ledger, resume, old bool, spans []s
 				spans[i].end += int64(at.Next())
 			}
 		}
-		if p = m.src.plan(l.fold, spans...); old {
+		p = m.src.plan(l.fold, spans...)
+		if lost > 0 {
+			withGap(p, func(*PlanInput) int64 { return lost })
+		}
+		if old {
 			p.Writer.Profile = 1 // of an older binary
 		}
 	}
 	return m.commit(ctx, l, p, run)
+}
+
+// withGap has offsets at the start of each range of a plan be gone from the log,
+// which a person accepted.
+func withGap(p *Plan, lost func(in *PlanInput) int64) {
+	for i := range p.Inputs {
+		in := &p.Inputs[i]
+		in.Gap = lost(in)
+		for n := range p.Splits {
+			if r := &p.Splits[n].Ranges[0]; in.Gap > 0 && r.Partition == in.Partition {
+				r.Start += offsets.Offset(in.Gap)
+				p.Gaps = "retention was too short"
+			}
+		}
+	}
 }
 
 // commit does what a driver does with a plan (run.carryOut): it publishes the
@@ -216,10 +237,10 @@ func (m *model) supersede(ctx context.Context, l *Ledger, pick int, run string) 
 	if err != nil {
 		return err
 	}
-	hull := map[PartitionKey]offsets.Range{}
+	hull, lost := map[PartitionKey]offsets.Range{}, map[int32]int64{}
 	for _, in := range rec.Inputs {
 		if !in.Empty() {
-			hull[in.key()] = in.Range
+			hull[in.key()], lost[in.Partition] = in.Range, in.Gap
 		}
 	}
 	if len(hull) == 0 {
@@ -236,6 +257,7 @@ func (m *model) supersede(ctx context.Context, l *Ledger, pick int, run string) 
 	slices.SortFunc(spans, func(a, b span) int { return int(a.partition - b.partition) })
 	p := m.src.plan(l.fold, spans...)
 	p.Kind, p.Retires = Supersede, retires
+	withGap(p, func(in *PlanInput) int64 { return lost[in.Partition] })
 	return m.commit(ctx, l, p, run)
 }
 
@@ -295,13 +317,18 @@ func (m *model) another(n int) {
 		}
 		resume := m.rnd.IntN(2) == 0
 		old := m.rnd.IntN(3) == 0
-		m.spawn("load "+run, func(ctx context.Context, l *Ledger) error { return m.load(ctx, l, resume, old, spans, run) })
+		lost := max(0, m.rnd.Int64N(12)-7) // of at least 5 offsets
+		m.spawn("load "+run, func(ctx context.Context, l *Ledger) error { return m.load(ctx, l, resume, old, lost, spans, run) })
 	case k < 11:
 		m.spawn("publish", func(ctx context.Context, l *Ledger) error { return l.Publish(ctx) })
 	case k < 13:
 		m.spawn("sweep", func(ctx context.Context, l *Ledger) error { _, err := l.Sweep(ctx, false); return err })
 	case k < 16:
 		pick := m.rnd.IntN(100)
+		if m.rnd.IntN(4) == 0 {
+			m.spawn("changed", func(ctx context.Context, l *Ledger) error { return m.rerunChanged(ctx, l, pick, run) })
+			break
+		}
 		m.spawn("rerun", func(ctx context.Context, l *Ledger) error { return m.rerun(ctx, l, pick) })
 	case k < 17:
 		m.spawn("abandon", func(ctx context.Context, l *Ledger) error {
@@ -338,6 +365,30 @@ func (m *model) rerun(ctx context.Context, l *Ledger, pick int) error {
 	report, err := l.Rerun(ctx, strconv.FormatInt(ref.Number, 10))
 	if err == nil && report.Changed > 0 {
 		return fmt.Errorf("a rerun came out changed: %+v", report)
+	}
+	return err
+}
+
+// rerunChanged runs a record again when the log holds something else by now: nothing
+// of that is put in place (L8).
+func (m *model) rerunChanged(ctx context.Context, l *Ledger, pick int, run string) error {
+	if l.fold.Head < 0 {
+		return nil
+	}
+	if err := l.Publish(ctx); err != nil {
+		return err
+	}
+	l.c.Remake = (&source{prefix: run + "-", salt: " changed", fields: m.src.fields}).remake(l.sink)
+	ref := l.fold.Records[max(0, l.fold.Head-int64(pick)%4)]
+	if ref.Files == 0 || ref.Kind == Compact {
+		return nil
+	}
+	report, err := l.Rerun(ctx, strconv.FormatInt(ref.Number, 10))
+	switch {
+	case ExitCode(err) == ExitMismatch:
+		return nil
+	case err == nil && report.Retired < int64(len(report.Files)):
+		return fmt.Errorf("L8: the log has changed, and a rerun said %+v", report)
 	}
 	return err
 }
@@ -492,7 +543,7 @@ func (m *model) check(s sink.Sink, rest bool) {
 		amending := v.Amended > 0 && v.Amended == l.fold.Head && !rest // the old bytes may be there still
 		switch {
 		case there && sum([]byte(body)) != v.SHA256 && !amending:
-			m.t.Fatalf("seed %d: %s holds other bytes", m.seed, name)
+			m.t.Fatalf("seed %d: L8: %s holds other bytes", m.seed, name)
 		case !there && (v.Number < l.fold.Head || rest) && !m.damaged[name]:
 			m.t.Fatalf("seed %d: L2: record %d is not published, the head is %d: %s", m.seed, v.Number, l.fold.Head, name)
 		}
@@ -596,13 +647,17 @@ func (m *model) rest() {
 		if err != nil {
 			m.t.Fatal(err)
 		}
+		profile := m.profile(l, v)
 		for line := range strings.Lines(string(body)) {
-			where, _, row := strings.Cut(line, " profile")
+			where, with, row := strings.Cut(strings.TrimSpace(line), " profile ")
 			if !row {
 				continue
 			}
+			if with != profile {
+				m.t.Fatalf("seed %d: L7: %s is written under profile %s, want %s", m.seed, name, with, profile)
+			}
 			if other := held[where]; other != "" {
-				m.t.Fatalf("seed %d: %s is in %s and in %s", m.seed, where, other, name)
+				m.t.Fatalf("seed %d: L1: %s is in %s and in %s", m.seed, where, other, name)
 			}
 			held[where] = v.Path
 		}
@@ -610,12 +665,12 @@ func (m *model) rest() {
 	want := m.due(l)
 	for where, name := range held {
 		if !want[where] {
-			m.t.Fatalf("seed %d: %s is in %s: nobody loaded it, or it was dropped", m.seed, where, name)
+			m.t.Fatalf("seed %d: L9: %s is in %s: nobody loaded it, it was dropped, or it is gone", m.seed, where, name)
 		}
 	}
 	for where := range want {
 		if held[where] == "" {
-			m.t.Fatalf("seed %d: offset %s was loaded and is in no file", m.seed, where)
+			m.t.Fatalf("seed %d: L9: offset %s was loaded and is in no file", m.seed, where)
 		}
 	}
 	open, err := l.OpenPlans(m.t.Context())
@@ -631,6 +686,16 @@ func (m *model) rest() {
 			m.t.Fatalf("seed %d: the sweep left %s", m.seed, name)
 		}
 	}
+}
+
+// profile is the writer profile that a file is of: its plan's, or that of an amend.
+func (m *model) profile(l *Ledger, v *Visible) string {
+	m.t.Helper()
+	p, err := readPlan(l.sink, v.Plan)
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	return strconv.Itoa(cmp.Or(v.Profile, p.Writer.Profile))
 }
 
 // checkFeed reads the change feed in two goes, as a reader does that remembers a
@@ -700,7 +765,7 @@ func (m *model) due(l *Ledger) map[string]bool {
 			}
 		}
 		for _, in := range rec.Inputs {
-			for o := int64(in.Start); o < int64(in.End); o++ {
+			for o := int64(in.Start) + in.Gap; o < int64(in.End); o++ {
 				if o%10 != ctrlOffset {
 					want[fmt.Sprintf("%d/%d", in.Partition, o)] = true
 				}
@@ -760,7 +825,7 @@ func TestModel(t *testing.T) {
 		}
 	}
 	t.Logf("what happened: %v", done)
-	for _, kind := range []string{"load", "supersede", "publish", "sweep", "rerun", "abandon", "compact", "drop", "amend", "killed", "conflict", "damaged"} {
+	for _, kind := range []string{"load", "supersede", "publish", "sweep", "rerun", "changed", "abandon", "compact", "drop", "amend", "killed", "conflict", "damaged"} {
 		if done[kind] == 0 {
 			t.Errorf("no %s in %d seeds: the model shows too little", kind, seeds)
 		}

@@ -102,6 +102,9 @@ func (f *Fold) checkNew(rec *Record, broken breaker) error {
 		if in.Start < 0 || in.End < in.Start || in.Accounted() != in.Len() || in.negative() {
 			return broken("count", "%s/%d %s: accounts for %d of %d offsets", in.Topic, in.Partition, in.Range, in.Accounted(), in.Len())
 		}
+		if in.Gap > 0 && rec.Why == "" {
+			return broken("L9", "%s/%d %s: %d offsets are gone, and nobody says why that may be", in.Topic, in.Partition, in.Range, in.Gap)
+		}
 		if seen[in.key()].Overlaps(in.Range) {
 			return broken("L1", "%s/%d %s: counted twice", in.Topic, in.Partition, in.Range)
 		}

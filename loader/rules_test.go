@@ -124,6 +124,8 @@ func TestRules(t *testing.T) {
 		"counted twice":     {func(r *Record) { r.Inputs = append(r.Inputs, r.Inputs[0]) }, "L1", "counted twice"},
 		"does not add up":   {func(r *Record) { r.Inputs[0].Gap = 1 }, "count", "11 of 10"},
 		"negative":          {func(r *Record) { r.Inputs[0].Gap, r.Inputs[0].Control = 1, -1 }, "count", "10 of 10"},
+		"gap of nobody":     {func(r *Record) { r.Inputs[0].Gap, r.Inputs[0].Range.End = 1, 21 }, "L9", "1 offsets are gone"},
+		"gap of somebody":   {func(r *Record) { r.Inputs[0].Gap, r.Inputs[0].Range.End, r.Why = 1, 21, "an outage" }, "", ""},
 		"rows":              {func(r *Record) { r.Files[1].Rows = 8 }, "count", "9 rows, its inputs 8"},
 		"bad records":       {func(r *Record) { r.Files[2].Rows = 1 }, "count", "1 records, its inputs 2"},
 		"same plan":         {func(r *Record) { r.Plan = planA }, "L1", "was committed by record 0"},
