@@ -80,7 +80,7 @@ func DescribeSure(ctx context.Context, c Cluster, names []string, pattern string
 
 // metadata asks for the topics and the leaders of their partitions, which may be
 // noLeader.
-func metadata(ctx context.Context, c Cluster, names []string, match *regexp.Regexp) ([]Topic, string, error) {
+func metadata(ctx context.Context, c Requestor, names []string, match *regexp.Regexp) ([]Topic, string, error) {
 	req := kmsg.NewPtrMetadataRequest()
 	if match == nil {
 		req.Topics = []kmsg.MetadataRequestTopic{}

@@ -31,6 +31,10 @@ type fakeCluster struct {
 	onFetch func(n int, req *kmsg.FetchRequest, p *kmsg.FetchResponseTopicPartition)
 	// down makes every request to that broker fail.
 	down map[int32]bool
+	// brokers are those in service besides the leader; behind says under which id each
+	// knows all topics, zero = it knows none.
+	brokers []int32
+	behind  map[int32]offsets.TopicID
 	// leaderless are partitions of which no leader is in service.
 	leaderless map[int32]bool
 	committed  map[string]int64
@@ -112,7 +116,7 @@ func (c *fakeCluster) log(topic string, partition int32) *fakeLog {
 func (c *fakeCluster) answer(from int32, req kmsg.Request) (kmsg.Response, error) {
 	switch req := req.(type) {
 	case *kmsg.MetadataRequest:
-		return c.metadata(req), nil
+		return c.metadata(from, req), nil
 	case *kmsg.ListOffsetsRequest:
 		return c.listOffsets(req), nil
 	case *kmsg.FetchRequest:
@@ -154,16 +158,26 @@ func (c *fakeCluster) answer(from int32, req kmsg.Request) (kmsg.Response, error
 	return nil, errors.New("fake: request not known")
 }
 
-func (c *fakeCluster) metadata(req *kmsg.MetadataRequest) kmsg.Response {
+func (c *fakeCluster) metadata(from int32, req *kmsg.MetadataRequest) kmsg.Response {
 	resp := kmsg.NewPtrMetadataResponse()
 	resp.ClusterID = new(c.id)
+	for _, id := range append(c.brokers, c.leader) {
+		resp.Brokers = append(resp.Brokers, kmsg.MetadataResponseBroker{NodeID: id, Host: "127.0.0.1", Port: 9092 + id})
+	}
+	known, behind := c.behind[from]
 	for _, t := range c.topics {
+		if behind && known.IsZero() {
+			break
+		}
 		asked := req.Topics == nil || slices.ContainsFunc(req.Topics, func(r kmsg.MetadataRequestTopic) bool { return *r.Topic == t.name })
 		if !asked {
 			continue
 		}
 		mt := kmsg.NewMetadataResponseTopic()
 		mt.Topic, mt.TopicID, mt.IsInternal = new(t.name), t.id, strings.HasPrefix(t.name, "__")
+		if behind {
+			mt.TopicID = known
+		}
 		for i := range t.partitions {
 			p := kmsg.NewMetadataResponseTopicPartition()
 			p.Partition, p.Leader, p.LeaderEpoch = int32(i), c.leader, c.epoch

@@ -84,8 +84,8 @@ func (f *fetcher) run(ctx context.Context, at offsets.Offset, wants <-chan struc
 
 // next fetches at offset at until something comes, for opts.Patience at most.
 func (f *fetcher) next(ctx context.Context, at offsets.Offset) chunk {
-	deadline := time.Now().Add(f.opts.Patience)
-	believed := time.Now().Add(min(doubtFor, f.opts.Patience))
+	began := time.Now()
+	deadline := began.Add(f.opts.Patience)
 	for pause := firstPause; ; pause = min(2*pause, longPause) {
 		ch, err := f.fetch(ctx, at)
 		switch {
@@ -95,7 +95,7 @@ func (f *fetcher) next(ctx context.Context, at offsets.Offset) chunk {
 			err = fmt.Errorf("%w: %s: nothing at offset %d although the log goes on to %d", ErrUnavailable, f.tp, at, f.end)
 		case errors.Is(err, errAgain):
 			continue
-		case doubtful(err) && time.Now().Before(believed):
+		case doubtful(err) && !f.believed(ctx, err, time.Since(began)):
 			f.leader, f.near = nil, nil
 		case !errors.Is(err, ErrUnavailable):
 			return chunk{at: at, err: err}
@@ -112,16 +112,6 @@ func (f *fetcher) next(ctx context.Context, at offsets.Offset) chunk {
 			return chunk{at: at, err: ctx.Err()}
 		}
 	}
-}
-
-// doubtFor is how long a broker is not believed that says of a topic or of offsets
-// which were there that they are not: one that was cut off from the others may
-// take itself for the leader still, or lack what came since.
-const doubtFor = 10 * time.Second
-
-func doubtful(err error) bool {
-	var short *ShortError
-	return errors.Is(err, ErrUnknownTopic) || errors.As(err, &short)
 }
 
 // farFor is how long the leader is read from after a replica nearby has failed.
@@ -182,19 +172,15 @@ func (f *fetcher) route(ctx context.Context) error {
 		f.opts.Leaders.Learn(t)
 	}
 	f.routed = true
-	if !f.id.IsZero() && !t.ID.IsZero() && t.ID != f.id {
-		return fmt.Errorf("%w: %s was made again: its id is %s, planned was %s", ErrUnknownTopic, f.tp.Topic, t.ID, f.id)
+	p, err := f.placed(&t)
+	if err != nil {
+		return err
 	}
-	for _, p := range t.Partitions {
-		if p.Index == f.tp.Partition {
-			if p.Leader == noLeader {
-				return leaderless(f.tp)
-			}
-			f.leader, f.epoch = f.c.Broker(int32(p.Leader)), p.Epoch
-			return nil
-		}
+	if p.Leader == noLeader {
+		return leaderless(f.tp)
 	}
-	return fmt.Errorf("%w: %s", ErrUnknownTopic, f.tp)
+	f.leader, f.epoch = f.c.Broker(int32(p.Leader)), p.Epoch
+	return nil
 }
 
 // ask sends a sessionless fetch for the one partition.
