@@ -273,6 +273,9 @@ func (l *Ledger) readBack(p *Plan, r *Result) error {
 func (l *Ledger) checkFile(name string, file *File) (problem string, err error) {
 	f, err := l.sink.Open(name)
 	if err != nil {
+		if there, stat := l.sink.Stat(name); stat == nil && there.Dir {
+			return "is a folder", nil
+		}
 		return "", err
 	}
 	defer func() { _ = f.Close() }() // only read

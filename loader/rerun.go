@@ -23,15 +23,14 @@ type RerunReport struct {
 	Restored  int64       `json:"restored"`
 	Changed   int64       `json:"changed"`
 	Retired   int64       `json:"retired"`
+	Damaged   int64       `json:"damaged"` // 0 unless the rerun failed
 	Files     []RerunFile `json:"files"`
-
-	back int64 // of Restored, those that are where they belong
 }
 
 // RerunFile is what became of one file of the run.
 type RerunFile struct {
 	Path      string `json:"path"`
-	State     string `json:"state"` // identical | restored | changed | retired
+	State     string `json:"state"` // identical | restored | changed | retired | damaged
 	Want      string `json:"want"`  // sha256 of the ledger
 	Got       string `json:"got,omitempty"`
 	RetiredBy *int64 `json:"retired_by,omitempty"`
@@ -44,6 +43,7 @@ const (
 	RerunRestored  = "restored"  // was missing or damaged and is back
 	RerunChanged   = "changed"   // the log gives other bytes now; refused
 	RerunRetired   = "retired"   // replaced by a later record, never made again
+	RerunDamaged   = "damaged"   // is missing or damaged still: the rerun failed before it was back
 )
 
 // Rerun carries out the plan of a committed run again (what is a run id, plan id
@@ -58,8 +58,8 @@ func (l *Ledger) Rerun(ctx context.Context, what string) (report *RerunReport, e
 		return err
 	})
 	state := "nothing was changed"
-	if report != nil && report.back > 0 {
-		state = fmt.Sprintf("%d of %d files are back", report.back, report.Restored)
+	if report != nil && report.Restored > 0 {
+		state = fmt.Sprintf("%d of %d files are back", report.Restored, report.Restored+report.Damaged)
 	}
 	return report, stopped(ctx, err, startsOver, "%s", state)
 }
@@ -201,12 +201,11 @@ func (l *Ledger) compare(rec *Record, made map[string]*File, absent map[string]b
 			}
 			switch {
 			case err != nil || problem != "":
-				file.State = RerunRestored
-				report.Restored++
+				file.State = RerunDamaged
+				report.Damaged++
 			case absent[name]:
-				file.State, file.stage = RerunRestored, "" // back already
+				file.State = RerunRestored // back already
 				report.Restored++
-				report.back++
 			default:
 				report.Identical++
 			}
@@ -239,7 +238,7 @@ func (l *Ledger) restore(ctx context.Context, rec *Record, report *RerunReport) 
 	folders := map[string]bool{}
 	for i := range report.Files {
 		file := &report.Files[i]
-		if file.State != RerunRestored || file.stage == "" {
+		if file.State != RerunDamaged {
 			continue
 		}
 		dir := path.Dir(file.Path)
@@ -249,9 +248,11 @@ func (l *Ledger) restore(ctx context.Context, rec *Record, report *RerunReport) 
 		// Fails when a later record has retired the split and taken the stage
 		// away: then the file must not come back, as the next try finds.
 		if err := l.sink.Rename(file.stage, file.Path); err != nil {
-			return sinkError("rerun: "+file.Path+" could not be put back", err)
+			return l.notBack(file.Path, err)
 		}
-		report.back++
+		file.State = RerunRestored
+		report.Damaged--
+		report.Restored++
 		folders[dir] = true
 	}
 	if len(folders) == 0 {
@@ -269,6 +270,15 @@ func (l *Ledger) restore(ctx context.Context, rec *Record, report *RerunReport) 
 		return err
 	}
 	return l.mark(ctx, hours)
+}
+
+// notBack is the error of a file that could not be put in its place.
+func (l *Ledger) notBack(name string, err error) error {
+	if there, stat := l.sink.Stat(name); stat == nil && there.Dir {
+		e := fail(ExitMismatch, "rerun: %s could not be put back: a folder is in its place", name)
+		return e.hint("move the folder away, then run `sawlog rerun` again")
+	}
+	return sinkError("rerun: "+name+" could not be put back", err)
 }
 
 // dropAttempts removes what a rerun staged; what stays is swept later.

@@ -134,6 +134,44 @@ func supersedeOf(t *testing.T, src *source, l *Ledger, number int64) (*Record, e
 	return src.run(t.Context(), l, p, fmt.Sprintf("supersede-%d", number))
 }
 
+// TestFolderInPlace puts a folder where a file belongs: verify names it, a rerun
+// says that the file is not back and of none that it is. All is well once the
+// folder is moved away.
+func TestFolderInPlace(t *testing.T) {
+	s := memSink()
+	src, l := ran(t, s)
+	rec, err := l.Record(0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	whole, name := data(t, s), rec.Files[0].Path
+	if err := errors.Join(s.Remove(rec.Files[1].Path), s.Remove(name), s.MkdirAll(name+"/in")); err != nil {
+		t.Fatal(err)
+	}
+	verified, err := src.open(t, s).Verify(t.Context(), "")
+	exits(t, err, ExitMismatch, "is a folder")
+	if verified == nil || !slices.Contains(verified.Problems, Problem{name, "changed", "is a folder"}) {
+		t.Errorf("verify: %+v, %v", verified, err)
+	}
+	report, err := src.open(t, s).Rerun(t.Context(), "run-1")
+	exits(t, err, ExitMismatch, name, "a folder is in its place")
+	if report == nil || report.Restored != 0 || report.Damaged != 2 || report.Files[0].State != RerunDamaged {
+		t.Errorf("report of what failed: %+v", report)
+	}
+	changed, err := (&source{salt: " compacted", prefix: "c-"}).open(t, s).Rerun(t.Context(), "run-1")
+	exits(t, err, ExitMismatch, "nothing was written")
+	if changed == nil || changed.Restored != 0 {
+		t.Errorf("report of a log that changed: %+v", changed)
+	}
+	if err := s.RemoveAll(name); err != nil {
+		t.Fatal(err)
+	}
+	if report, err = src.open(t, s).Rerun(t.Context(), "run-1"); err != nil || report.Restored != 2 || report.Damaged != 0 {
+		t.Errorf("without the folder: %+v, %v", report, err)
+	}
+	sameTree(t, data(t, s), whole)
+}
+
 func TestRerunRetired(t *testing.T) {
 	s := memSink()
 	src, l := ran(t, s)

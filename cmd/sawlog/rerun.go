@@ -48,6 +48,9 @@ files in one step of the ledger; --job FILE does that in this process.`,
 				rows.Add("restored", report.Restored)
 				rows.Add("changed", report.Changed)
 				rows.Add("retired", report.Retired)
+				if report.Damaged > 0 {
+					rows.Add("damaged", report.Damaged)
+				}
 				for _, f := range report.Files {
 					if f.State != "identical" {
 						rows.Add(f.State, f.Path)
