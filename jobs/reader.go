@@ -194,15 +194,7 @@ func (s *section) sub(name string) *section {
 
 // text reads a scalar as written.
 func (s *section) text(name, fallback string) string {
-	node := s.get(name)
-	if node == nil {
-		return fallback
-	}
-	if node.Kind != yaml.ScalarNode {
-		s.say(name, "want one value, got %s", shape(node))
-		return fallback
-	}
-	return node.Value
+	return parsed(s, name, fallback, func(text string) (string, error) { return text, nil })
 }
 
 // oneOf reads a word out of a fixed list.

@@ -50,7 +50,7 @@ func ParseQuery(s string, now time.Time) (Query, error) {
 		}
 		q.Topic, text = topic, rest
 		if named {
-			list, err := parsePartitions(parts)
+			list, err := ParsePartitions(parts)
 			if err != nil {
 				return q, fmt.Errorf("range %q: %w", s, err)
 			}
@@ -85,7 +85,12 @@ func (q Query) checkOrder(s string) error {
 	return nil
 }
 
-func parsePartitions(s string) ([]int32, error) {
+// maxPartition bounds the numbers in PARTITIONS, so that a range stays small.
+const maxPartition = 100_000
+
+// ParsePartitions reads N, N-M or a list of them, each number at most 100,000. The
+// list is in order and has no number twice.
+func ParsePartitions(s string) ([]int32, error) {
 	seen := map[int32]bool{}
 	for part := range strings.SplitSeq(s, ",") {
 		low, high, ranged := strings.Cut(part, "-")
@@ -94,7 +99,7 @@ func parsePartitions(s string) ([]int32, error) {
 		}
 		a, errA := strconv.ParseInt(low, 10, 32)
 		b, errB := strconv.ParseInt(high, 10, 32)
-		if errA != nil || errB != nil || a < 0 || b < a || b-a > 100_000 {
+		if errA != nil || errB != nil || a < 0 || b < a || b > maxPartition {
 			return nil, fmt.Errorf("partitions %q: want N, N-M or a list of them", s)
 		}
 		for p := a; p <= b; p++ {
@@ -107,6 +112,20 @@ func parsePartitions(s string) ([]int32, error) {
 	}
 	slices.Sort(list)
 	return list, nil
+}
+
+// ParsePosition reads TOPIC/PARTITION@OFFSET, the place of one record.
+func ParsePosition(s string) (TopicPartition, Offset, error) {
+	head, offset, marked := strings.Cut(s, "@")
+	cut := strings.LastIndex(head, "/")
+	if marked && cut > 0 {
+		p, errP := strconv.ParseInt(head[cut+1:], 10, 32)
+		at, errAt := strconv.ParseInt(offset, 10, 64)
+		if errP == nil && errAt == nil && p >= 0 && at >= 0 {
+			return TopicPartition{head[:cut], int32(p)}, Offset(at), nil
+		}
+	}
+	return TopicPartition{}, 0, fmt.Errorf("%q: want TOPIC/PARTITION@OFFSET, such as pageviews/3@123456", s)
 }
 
 func parseBound(s string, now time.Time) (Bound, error) {

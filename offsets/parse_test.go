@@ -1,7 +1,9 @@
 package offsets_test
 
 import (
+	"math"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -71,6 +73,28 @@ func TestParseQueryRefuses(t *testing.T) {
 		_, err := offsets.ParseQuery(text, now)
 		if err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("%q: error %v, want one that says %q", text, err, says)
+		}
+	}
+}
+
+// TestPlaces: partitions and the place of a record are what they say, and
+// nothing near it.
+func TestPlaces(t *testing.T) {
+	if got, err := offsets.ParsePartitions("7,0-2,1,100000"); err != nil || !slices.Equal(got, []int32{0, 1, 2, 7, 100_000}) {
+		t.Errorf("%v, %v", got, err)
+	}
+	for _, wrong := range []string{"", "x", "3-1", "-1", "1-", "1,,2", "0-100001", "100001", "2147483648"} {
+		if got, err := offsets.ParsePartitions(wrong); err == nil {
+			t.Errorf("partitions %q: %v", wrong, got)
+		}
+	}
+	of, at, err := offsets.ParsePosition("a.b/c/3@9223372036854775807")
+	if err != nil || of != (offsets.TopicPartition{Topic: "a.b/c", Partition: 3}) || at != math.MaxInt64 {
+		t.Errorf("%v@%d, %v", of, at, err)
+	}
+	for _, wrong := range []string{"", "orders", "orders/3", "orders@5", "/3@5", "orders/@5", "orders/3@", "orders/-1@5", "orders/3@-5", "orders/3@5@6", "orders/2147483648@5", "orders/3@9223372036854775808"} {
+		if of, at, err := offsets.ParsePosition(wrong); err == nil {
+			t.Errorf("position %q: %v@%d", wrong, of, at)
 		}
 	}
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -146,38 +145,18 @@ type topicPart struct {
 	partitions []int32 // nil = all
 }
 
-// maxPartition bounds the numbers in PARTITIONS, so that a range stays small.
-const maxPartition = 100_000
-
 // parseTargets reads TOPIC and TOPIC/0-3,7.
 func parseTargets(args []string) ([]topicPart, error) {
 	list := make([]topicPart, 0, len(args))
 	for _, arg := range args {
 		topic, parts, some := strings.Cut(arg, "/")
-		wrong := output.Errorf(output.Usage, "%q: want TOPIC or TOPIC/PARTITIONS, as in orders/0-3,7", arg)
-		if topic == "" {
-			return nil, wrong
-		}
 		t := topicPart{topic: topic}
-		if !some {
-			list = append(list, t)
-			continue
+		var err error
+		if some {
+			t.partitions, err = offsets.ParsePartitions(parts)
 		}
-		for item := range strings.SplitSeq(parts, ",") {
-			first, last, ranged := strings.Cut(item, "-")
-			if !ranged {
-				last = first
-			}
-			from, err := strconv.ParseInt(first, 10, 32)
-			till, err2 := strconv.ParseInt(last, 10, 32)
-			if err != nil || err2 != nil || from < 0 || from > till || till > maxPartition {
-				return nil, wrong
-			}
-			for p := int32(from); p <= int32(till); p++ {
-				if !slices.Contains(t.partitions, p) {
-					t.partitions = append(t.partitions, p)
-				}
-			}
+		if topic == "" || err != nil {
+			return nil, output.Errorf(output.Usage, "%q: want TOPIC or TOPIC/PARTITIONS, as in orders/0-3,7", arg)
 		}
 		list = append(list, t)
 	}

@@ -288,20 +288,20 @@ func (a *app) outFind() *cobra.Command {
 		Example: "  sawlog out find pageviews-hourly pageviews/3@12",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			what := args[len(args)-1]
-			topic, partition, at, err := parsePosition(what)
+			of, at, err := offsets.ParsePosition(what)
 			if err != nil {
-				return err
+				return output.Errorf(output.Usage, "%w", err)
 			}
 			store, ledger, err := a.openDataset(cmd.Context(), ref, nameOf(args[:len(args)-1]))
 			if err != nil {
 				return err
 			}
 			fold := ledger.Fold()
-			if !fold.Covers(topic, partition, at) {
+			if !fold.Covers(of.Topic, of.Partition, at) {
 				return output.Errorf(output.NotFound, "%s is not loaded in data set %s", what, fold.Dataset).WithHint("sawlog runs list shows what was loaded, sawlog topic offsets what there is")
 			}
-			for _, f := range fold.HoldersOf(topic, partition, at) {
-				row, err := rowOf(cmd.Context(), store, f, partition, at)
+			for _, f := range fold.HoldersOf(of.Topic, of.Partition, at) {
+				row, err := rowOf(cmd.Context(), store, f, of.Partition, at)
 				if err != nil {
 					return err
 				}
@@ -317,19 +317,6 @@ func (a *app) outFind() *cobra.Command {
 	}
 	ref.add(c)
 	return c
-}
-
-func parsePosition(s string) (topic string, partition int32, at offsets.Offset, err error) {
-	head, offset, okAt := strings.Cut(s, "@")
-	cut := strings.LastIndex(head, "/")
-	if okAt && cut > 0 {
-		p, err1 := strconv.ParseInt(head[cut+1:], 10, 32)
-		o, err2 := strconv.ParseInt(offset, 10, 64)
-		if err1 == nil && err2 == nil && p >= 0 && o >= 0 {
-			return head[:cut], int32(p), offsets.Offset(o), nil
-		}
-	}
-	return "", 0, 0, output.Errorf(output.Usage, "%q: want TOPIC/PARTITION@OFFSET", s)
 }
 
 // rowOf finds the row of an offset in a file; -1 when it is not there.

@@ -284,21 +284,21 @@ func (k *console) outputFind(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	where := strings.TrimSpace(r.URL.Query().Get("where"))
-	topic, partition, at, err := positionOf(where)
+	of, at, err := offsets.ParsePosition(where)
 	if err != nil {
-		k.refuse(w, "outputs", err)
+		k.refuse(w, "outputs", &jobs.Refusal{Kind: jobs.ErrInvalid, Msg: err.Error()})
 		return
 	}
 	body := foundBody{dataset: d, Where: where, Lines: []string{"sawlog out find " + shell(d.Dataset) + " " + shell(where)}}
-	if !d.fold.Covers(topic, partition, at) {
+	if !d.fold.Covers(of.Topic, of.Partition, at) {
 		body.Says = "It is not loaded: the page of the data set says how far each partition is."
 		k.draw(w, r, "outputfind.html", page{Title: "Find " + where, Nav: "outputs", Body: body})
 		return
 	}
-	for _, f := range d.fold.HoldersOf(topic, partition, at) {
+	for _, f := range d.fold.HoldersOf(of.Topic, of.Partition, at) {
 		row := int64(untold)
 		if err := d.read(f, func(rows loader.RowReader) (err error) {
-			row, err = loader.RowOf(ctx, rows, partition, at)
+			row, err = loader.RowOf(ctx, rows, of.Partition, at)
 			return err
 		}); err != nil {
 			k.refuse(w, "outputs", err)
@@ -311,18 +311,4 @@ func (k *console) outputFind(w http.ResponseWriter, r *http.Request) {
 	}
 	body.Says = "It is accounted for and has no row: a control, aborted, compacted or skipped record."
 	k.draw(w, r, "outputfind.html", page{Title: "Find " + where, Nav: "outputs", Body: body})
-}
-
-// positionOf reads TOPIC/PARTITION@OFFSET.
-func positionOf(text string) (topic string, partition int32, at offsets.Offset, err error) {
-	head, offset, marked := strings.Cut(text, "@")
-	cut := strings.LastIndex(head, "/")
-	if marked && cut > 0 {
-		p, err1 := strconv.ParseInt(head[cut+1:], 10, 32)
-		o, err2 := strconv.ParseInt(offset, 10, 64)
-		if err1 == nil && err2 == nil && p >= 0 && o >= 0 {
-			return head[:cut], int32(p), offsets.Offset(o), nil
-		}
-	}
-	return "", 0, 0, &jobs.Refusal{Kind: jobs.ErrInvalid, Msg: strconv.Quote(text) + ": want TOPIC/PARTITION@OFFSET", Hint: "such as pageviews/3@123456"}
 }
