@@ -222,6 +222,7 @@ func TestUsage(t *testing.T) {
 		{[]string{"tpic"}, 2, "topic"},
 		{[]string{"topic", "lst"}, 2, "list"},
 		{[]string{"topic", "create"}, 2, "topic create"},
+		{[]string{"topic", "alter", "t", "--partitions", "0"}, 2, "1 or more"},
 		{[]string{"topic", "list", "-o", "xml"}, 2, "table, json or jsonl"},
 		{[]string{"topic", "list", "--nonsense"}, 2, "nonsense"},
 		{[]string{"produce", "t", "-z", "rar"}, 2, "zstd"},

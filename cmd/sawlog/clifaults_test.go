@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"sawlog/cmd/sawlog/config"
 	"sawlog/cmd/sawlog/output"
 )
 
@@ -226,6 +227,37 @@ func TestFlagsSayWhatTheyTake(t *testing.T) {
 			}
 			told(t, strings.Join(line, " "), code, said)
 		}
+	}
+}
+
+// TestFlagsWantAValue: a flag that is given nothing, as a shell does with a variable
+// that isn't set, is refused by each verb that has it, before anything is done.
+func TestFlagsWantAValue(t *testing.T) {
+	t.Chdir(t.TempDir())
+	checked := 0
+	for _, c := range leaves(tree()) {
+		usage := output.Usage
+		if leafName(c) == "task exec" {
+			usage = output.Conflict
+		}
+		var args []string
+		for c.Args != nil && c.ValidateArgs(args) != nil && len(args) < 4 {
+			args = append(args, "bash") // a shell, for completion
+		}
+		c.Flags().VisitAll(func(f *pflag.Flag) {
+			if f.Value.Type() != "string" || config.IsSetting(f.Name) {
+				return
+			}
+			checked++
+			line := slices.Concat(strings.Fields(leafName(c)), args, []string{"--" + f.Name + "=", "-o", "json"})
+			code, out, said := invoke(t, "", line...)
+			if code != usage || out != "" || !strings.Contains(said, "--"+f.Name) {
+				t.Errorf("%s: exit code %d, want %d, on standard output %q: %s", strings.Join(line, " "), code, usage, out, said)
+			}
+		})
+	}
+	if checked < 60 {
+		t.Errorf("only %d flags were found", checked)
 	}
 }
 

@@ -123,6 +123,9 @@ func guard(c *cobra.Command) {
 func (a *app) prepare(cmd *cobra.Command) error {
 	a.ctx = cmd.Context()
 	flags := cmd.Flags()
+	if name := emptyFlag(flags); name != "" {
+		return output.Errorf(output.Usage, `--%s "": want a value, or leave --%s out`, name, name).WithHint("%s --help", cmd.CommandPath())
+	}
 	for _, name := range []string{"brokers", "server", "token", "output", "timeout", "color", "progress"} {
 		if text, ok := os.LookupEnv(config.EnvName(name)); ok && !flags.Changed(name) {
 			if err := flags.Set(name, text); err != nil {
@@ -150,6 +153,18 @@ func (a *app) prepare(cmd *cobra.Command) error {
 		a.patience = a.timeout
 	}
 	return nil
+}
+
+// emptyFlag finds a flag that was given nothing, as "$X" is where X isn't set: many
+// do more without their value than with it, to all topics or all that is due.
+// Settings of the server are as good as not given then.
+func emptyFlag(flags *pflag.FlagSet) (name string) {
+	flags.Visit(func(f *pflag.Flag) {
+		if f.Value.Type() == "string" && f.Value.String() == "" && !config.IsSetting(f.Name) {
+			name = f.Name
+		}
+	})
+	return name
 }
 
 // logger writes to standard error: text on a terminal, JSON otherwise.

@@ -96,6 +96,9 @@ func (a *app) topicAlter() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			if cmd.Flags().Changed("partitions") && partitions < 1 {
+				return output.Errorf(output.Usage, "--partitions %d: want 1 or more", partitions)
+			}
 			if partitions == 0 && len(pairs) == 0 && len(unset) == 0 {
 				return output.Errorf(output.Usage, "nothing to change").WithHint("--config KEY=VALUE, --unset KEY or --partitions N")
 			}

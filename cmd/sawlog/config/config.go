@@ -26,6 +26,11 @@ type Setting struct {
 	Bool    bool
 }
 
+// IsSetting tells whether a name is that of a setting.
+func IsSetting(name string) bool {
+	return slices.ContainsFunc(Settings(), func(s Setting) bool { return s.Name == name })
+}
+
 // Settings lists every setting of the server, in the order help shows them.
 func Settings() []Setting {
 	return []Setting{
