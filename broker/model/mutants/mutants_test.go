@@ -139,11 +139,11 @@ func TestMutants(t *testing.T) {
 		}
 		if key := m.harness.pkg + m.harness.run; !sound[key] {
 			sound[key] = true
-			if caught, of := count(t, build(t, dir, m.harness.pkg, ""), m.harness); caught > 0 {
-				t.Fatalf("%s %s fails %d of %d without a mutant", m.harness.pkg, m.harness.run, caught, of)
+			if caught, of, said := count(t, build(t, dir, m.harness.pkg, ""), m.harness); caught > 0 {
+				t.Fatalf("%s %s fails %d of %d without a mutant:\n%s", m.harness.pkg, m.harness.run, caught, of, said)
 			}
 		}
-		caught, of := count(t, build(t, dir, m.harness.pkg, overlay(t, dir, m)), m.harness)
+		caught, of, _ := count(t, build(t, dir, m.harness.pkg, overlay(t, dir, m)), m.harness)
 		t.Logf("%-4s %3d of %3d  %s (%s)", m.name, caught, of, m.rule, m.harness.pkg)
 		if caught == 0 {
 			t.Errorf("%s was not caught", m.name)
@@ -207,8 +207,9 @@ func build(t *testing.T, dir, pkg, overlay string) string {
 
 var failure = regexp.MustCompile(`(?m)^    --- FAIL: \S+/`)
 
-// count runs a harness and tells how many of its seeds failed.
-func count(t *testing.T, bin string, h harness) (caught, of int) {
+// count runs a harness and tells how many of its seeds failed, and what a run said
+// that did.
+func count(t *testing.T, bin string, h harness) (caught, of int, said string) {
 	t.Helper()
 	run := func(args ...string) (string, bool) {
 		cmd := exec.Command(bin, append([]string{"-test.run", h.run, "-test.timeout", "5m"}, args...)...)
@@ -218,18 +219,19 @@ func count(t *testing.T, bin string, h harness) (caught, of int) {
 	}
 	if h.traces {
 		for i := range *seeds {
-			if _, failed := run("-shrink=false", fmt.Sprint("-first=", i**traces), fmt.Sprint("-traces=", *traces)); failed {
+			if out, failed := run("-shrink=false", fmt.Sprint("-first=", i**traces), fmt.Sprint("-traces=", *traces)); failed {
 				caught++
+				said = out
 			}
 		}
-		return caught, *seeds
+		return caught, *seeds, said
 	}
 	out, failed := run("-test.v")
 	if n := len(failure.FindAllString(out, -1)); n > 0 {
-		return n, strings.Count(out, "    --- ")
+		return n, strings.Count(out, "    --- "), out
 	}
 	if failed {
-		return 1, 1
+		return 1, 1, out
 	}
-	return 0, 1
+	return 0, 1, ""
 }
