@@ -154,14 +154,14 @@ soak: bin/sawlog
 
 # Long forms of tests that make test has short: MODEL seeds of the ledger's model
 # from FIRST_SEED on, LIVES of a schedule, each week with a change of the clocks, pages
-# over 300 runs a data set and 90 days, 10,000,000 records in one task, 20 GiB in
+# over 300 runs a data set and 90 days, 10,000,000 records in one task and in one run, 20 GiB in
 # 20,000 segments, histories of crashes and compactions, traces of the replication
 # model, a GiB of hostile bytes, deaths by the hundred.
 long: bin/sawlog
 	SAWLOG_TEST_FIRST_SEED=$(FIRST_SEED) SAWLOG_TEST_SEEDS=$(MODEL) go test -count=1 -timeout 24h -run 'TestModel$$' ./loader
 	SAWLOG_SOAK_RUNS=$(SOAK) SAWLOG_LIVES=$(LIVES) go test -count=1 -timeout 4h -v -run 'TestAnnouncedIsDone|TestTicksAnyhow' ./jobs
 	SAWLOG_TEST_RUNS=300 SAWLOG_LONG_HISTORY=1 go test -count=1 -timeout 2h -v -run 'TestPagesAreFast|TestOutputsAreCheap' ./cmd/sawlog/console
-	SAWLOG_MEMORY_RECORDS=10000000 go test -count=1 -timeout 2h -v -run TestTaskMemoryIsFlat ./loader/engine/local
+	SAWLOG_MEMORY_RECORDS=10000000 go test -count=1 -timeout 2h -v -run 'MemoryIsFlat$$' ./loader/engine/local ./cmd/sawlog
 	SAWLOG_SCALE=1 go test -count=1 -timeout 2h -v -run TestScale ./broker/log
 	go test -count=1 -timeout 4h -v -run 'Crash|Clean|Compact' ./broker/log -seeds 5000 -cleanseeds 2000
 	go test -count=1 -timeout 4h -v ./broker/model -traces 1000000

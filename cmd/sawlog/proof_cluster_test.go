@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"math"
 	"os"
 	"path/filepath"
@@ -164,8 +165,9 @@ func TestSoakSchedulerMoves(t *testing.T) {
 		p := n.partition("__sawlog_jobs", 0)
 		return p != nil && len(p.ISR) == 3
 	})
-	sent := n.trickle(topic)
+	sent, seen := n.trickle(topic), seenRuns{}
 	for round := range rounds(t, 3) {
+		seen.look(n, topic)
 		s := n.leader(c, "__sawlog_jobs", 0)
 		n.web = c.Node(s.ID%3 + 1).HTTP
 		before, began := n.commits(root), time.Now()
@@ -193,7 +195,7 @@ func TestSoakSchedulerMoves(t *testing.T) {
 	total := sent()
 	n.eventually("all is loaded", 40*time.Second, func() bool { return contiguous(t, n.commits(root)) == total })
 	n.run("job", "pause", topic)
-	n.onceATick(topic, every)
+	seen.onceATick(n, topic, every)
 	n.clean(root)
 }
 
@@ -266,16 +268,41 @@ func contiguous(t *testing.T, commits []loader.Record) (total int64) {
 	return total
 }
 
+// seenRuns are the runs of a job a test has seen, by name: a job keeps its last ones
+// alone, and a soak makes more.
+type seenRuns map[string]jobs.Run
+
+// look takes in the runs that are kept now.
+func (s seenRuns) look(n *node, job string) {
+	n.t.Helper()
+	for _, r := range n.allRuns(job) {
+		s[r.Run] = r
+	}
+}
+
+// cutOff is how many attempts ended with their server.
+func (s seenRuns) cutOff() (count int) {
+	for _, r := range s {
+		for _, a := range r.Attempts {
+			if a.Status == jobs.Interrupted {
+				count++
+			}
+		}
+	}
+	return count
+}
+
 // onceATick wants one run for each tick since the first, which ends well; the job
 // is paused.
-func (n *node) onceATick(job string, every time.Duration) {
+func (s seenRuns) onceATick(n *node, job string, every time.Duration) {
 	n.t.Helper()
 	n.eventually("no run is open", time.Minute, func() bool {
-		return !slices.ContainsFunc(n.allRuns(job), func(r jobs.Run) bool { return r.Open() })
+		s.look(n, job)
+		return !slices.ContainsFunc(slices.Collect(maps.Values(s)), func(r jobs.Run) bool { return r.Open() })
 	})
 	made, statuses := map[int64]string{}, map[string]int{}
 	first, last := int64(math.MaxInt64), int64(0)
-	for _, r := range n.allRuns(job) {
+	for _, r := range s {
 		if r.Tick.IsZero() {
 			continue // not of the schedule
 		}
@@ -295,7 +322,7 @@ func (n *node) onceATick(job string, every time.Duration) {
 			n.t.Errorf("the tick of %s has no run", time.Unix(tick, 0).UTC().Format(time.TimeOnly))
 		}
 	}
-	n.t.Logf("%d ticks, one run each; runs by status: %v", len(made), statuses)
+	n.t.Logf("%d ticks, one run each; runs by status: %v; %d attempts were cut off", len(made), statuses, s.cutOff())
 }
 
 // TestProofLoadReadsNearby: the tasks of a scheduler read from the replicas of its

@@ -28,7 +28,7 @@ func TestSoakScheduleAndBackfill(t *testing.T) {
 	n.run("job", "apply", path)
 	rnd := rand.New(rand.NewPCG(uint64(rounds), 5))
 	var sent int64
-	made := map[string]bool{}
+	made, seen := map[string]bool{}, seenRuns{}
 	for range rounds {
 		var lines []*kgo.Record
 		for range 20 + rnd.IntN(200) {
@@ -36,6 +36,7 @@ func TestSoakScheduleAndBackfill(t *testing.T) {
 			lines = append(lines, &kgo.Record{Topic: topic, Partition: int32(rnd.IntN(3)), Value: fmt.Append(nil, sent)})
 		}
 		n.send([]kgo.Opt{kgo.RecordPartitioner(kgo.ManualPartitioner())}, lines...)
+		seen.look(n, topic)
 		if id := n.backfillAll(topic); id != "" {
 			made[id] = true
 		}
@@ -45,10 +46,14 @@ func TestSoakScheduleAndBackfill(t *testing.T) {
 	}
 	n.eventually("all is loaded", 2*time.Minute, func() bool { return contiguous(t, loads(n.commits(root))) == sent })
 	n.eventually("all backfills have ended", 5*time.Minute, func() bool {
+		seen.look(n, topic)
 		return !slices.ContainsFunc(n.backfills(), func(b jobs.BackfillView) bool { return b.Open() })
 	})
 	n.run("job", "pause", topic)
-	n.onceATick(topic, every)
+	seen.onceATick(n, topic, every)
+	if inSoak() && seen.cutOff() == 0 {
+		t.Errorf("%d kills met no run", rounds)
+	}
 	n.judgeBackfills(made)
 	n.clean(root)
 	var count struct{ Rows int64 }
