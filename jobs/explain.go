@@ -1,6 +1,7 @@
 package jobs
 
 import (
+	"cmp"
 	"fmt"
 	"strconv"
 	"strings"
@@ -50,6 +51,9 @@ func (s *Spec) Explain() ([]byte, error) {
 			codec += ":" + strconv.Itoa(s.Output.Level)
 		}
 		c.scalar("codec", codec)
+		if s.Output.Format == "parquet" {
+			c.scalar("encodings", cmp.Or(s.Output.Encodings, "all"))
+		}
 		c.scalar("target_file_size", FormatSize(s.Output.TargetSize))
 		c.scalar("merge_partitions", s.Output.Merge)
 	})

@@ -53,7 +53,7 @@ func (s *Spec) Load(topic string, now time.Time) (*loader.Spec, error) {
 		Decode: decode, Schema: s.Schema,
 		Unit: s.PartitionBy.Unit, Zone: s.PartitionBy.Zone, Path: s.PartitionBy.Path, Lateness: s.PartitionBy.Lateness,
 		Fields: s.PartitionBy.Fields,
-		Root:   s.Output.Root, Format: s.Output.Format, Codec: s.Output.Codec, Level: s.Output.Level,
+		Root:   s.Output.Root, Format: s.Output.Format, Codec: s.Output.Codec, Level: s.Output.Level, Encodings: s.Output.Encodings,
 		TargetBytes: s.Output.TargetSize, Merge: s.Output.Merge, MergeTopics: s.Source.MergeTopics,
 		MaxBad: s.Decode.MaxBad, Parallelism: s.Run.Parallelism, Memory: s.Run.Memory,
 		Retries: s.Run.Retries, Timeout: s.Run.Timeout, Rate: s.Run.Rate, Hold: s.RetentionHold,

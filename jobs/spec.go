@@ -94,7 +94,8 @@ type Output struct {
 	Access     sink.Access
 	Format     string
 	Codec      string
-	Level      int // 0 = the codec's default
+	Level      int    // 0 = the codec's default
+	Encodings  string // of Parquet files: plain; "" = all
 	TargetSize int64
 	Merge      string // auto | always | never
 }

@@ -79,6 +79,11 @@ func (s *Spec) readOutput(root *section) {
 			o.Codec, o.Level = codec, level
 		}
 	}
+	if o.Encodings = sec.oneOf("encodings", "all", "all", loader.EncodingsPlain); o.Encodings == "all" {
+		o.Encodings = ""
+	} else if o.Format != "parquet" {
+		sec.say("encodings", "%s files have none to choose: only Parquet files do", o.Format)
+	}
 	o.TargetSize = sec.size("target_file_size", 256<<20, 1<<20)
 	o.Merge = sec.oneOf("merge_partitions", "auto", "auto", "always", "never")
 }

@@ -92,8 +92,11 @@ func (f *dataFile) newWriter(to io.Writer) (fileWriter, error) {
 		}
 		return nil, fail(ExitConflict, "plan asks for %s files, this binary writes %s", w.Format, strings.Join(Formats(), ", "))
 	}
+	if w.Encodings != "" && w.Encodings != EncodingsPlain {
+		return nil, fail(ExitConflict, "plan asks for %s encodings, this binary knows all and %s", w.Encodings, EncodingsPlain)
+	}
 	o := parquet.Options{
-		Profile: w.Profile, Codec: w.Codec, Level: w.Level, PageBytes: f.page, DictBytes: f.dict,
+		Profile: w.Profile, Plain: w.Encodings == EncodingsPlain, Codec: w.Codec, Level: w.Level, PageBytes: f.page, DictBytes: f.dict,
 		RowGroupBytes: w.GroupBytes, RowGroupRows: w.GroupRows,
 	}
 	if w.Format != formatParquet {

@@ -107,6 +107,7 @@ type Writer struct {
 	Format     string `json:"format"`  // parquet | arrow | jsonl
 	Codec      string `json:"codec"`   // one of Codecs(Format)
 	Level      int    `json:"level,omitempty"`
+	Encodings  string `json:"encodings,omitempty"` // plain | "" = all
 	BatchRows  int    `json:"batch_rows"`
 	BatchBytes int64  `json:"batch_bytes"`
 	GroupBytes int64  `json:"group_bytes"`

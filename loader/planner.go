@@ -98,7 +98,7 @@ func (pl *planner) plan(ctx context.Context) (*Plan, error) {
 		Cluster: pl.cluster, Isolation: s.Isolation, Schema: schema, Decode: s.Decode, Bucket: bucket, MaxBad: s.MaxBad,
 		Gaps: pl.ask.AcceptGap,
 		Writer: Writer{
-			Profile: parquet.Profile, Format: s.Format, Codec: s.Codec, Level: s.Level,
+			Profile: parquet.Profile, Format: s.Format, Codec: s.Codec, Level: s.Level, Encodings: s.Encodings,
 			BatchRows: batchRows, BatchBytes: batchBytes, GroupBytes: groupBytes, GroupRows: groupRows,
 			PageBytes: pageLimit(schema),
 		},

@@ -16,7 +16,7 @@ import (
 
 // RewriteAsk says which files are to be written anew, and how.
 type RewriteAsk struct {
-	From, To int64 // bucket keys of the hours [From, To); To 0 = no end
+	Hours *HourSpan
 	// Spec is the job's: its columns, declared or those of its decode.schema or
 	// registry, where they are wider than those of the data set, its format, codec
 	// and target size. Nil = as the last load.
@@ -55,7 +55,7 @@ func (d *Driver) PlanRewrite(ctx context.Context, ask RewriteAsk) (_ *Plan, err 
 			return nil, err
 		}
 	}
-	if wider && (ask.From != 0 || ask.To != 0) {
+	if wider && ask.Hours != nil {
 		e := fail(ExitUsage, "columns get wider types: that rewrites the files of all hours, not of a window")
 		return nil, e.hint("leave out the window")
 	}
@@ -69,7 +69,7 @@ func (d *Driver) PlanRewrite(ctx context.Context, ask RewriteAsk) (_ *Plan, err 
 	if ask.TargetBytes == 0 && ask.Spec != nil {
 		ask.TargetBytes = ask.Spec.TargetBytes
 	}
-	p.Splits = f.rewrites(ask.From, ask.To, cmp.Or(ask.TargetBytes, defaultTarget), wider)
+	p.Splits = f.rewrites(ask.Hours, cmp.Or(ask.TargetBytes, defaultTarget), wider)
 	if len(p.Splits) == 0 {
 		return nil, nil
 	}
@@ -94,7 +94,7 @@ func (p *Plan) widenBy(ctx context.Context, spec *Spec) (wider bool, err error) 
 	if r.Dataset != p.Dataset || r.Name != p.Job {
 		return false, fail(ExitConflict, "the data set is %q of job %q, the job given makes %q of %q", p.Dataset, p.Job, r.Dataset, r.Name)
 	}
-	p.Writer.Format, p.Writer.Codec, p.Writer.Level = r.Format, r.Codec, r.Level
+	p.Writer.Format, p.Writer.Codec, p.Writer.Level, p.Writer.Encodings = r.Format, r.Codec, r.Level, r.Encodings
 	if err := askRegistry(ctx, r); err != nil {
 		return false, err
 	}
@@ -142,7 +142,7 @@ func (l *Ledger) lastPlan(ctx context.Context) (*Plan, error) {
 
 // rewrites lists the splits of a compact plan: the small files of each hour,
 // packed in order of their ranges up to target bytes; or, with all, every file.
-func (f *Fold) rewrites(from, to, target int64, all bool) []Split {
+func (f *Fold) rewrites(hours *HourSpan, target int64, all bool) []Split {
 	type place struct {
 		hour   int64
 		folder string
@@ -151,7 +151,7 @@ func (f *Fold) rewrites(from, to, target int64, all bool) []Split {
 	twice := f.madeAgain()
 	old := map[place][]SplitFile{}
 	for _, v := range f.All() {
-		if v.Hour == nil || *v.Hour < from || to != 0 && *v.Hour >= to || !all && v.Bytes >= target/2 {
+		if v.Hour == nil || !hours.holds(*v.Hour) || !all && v.Bytes >= target/2 {
 			continue
 		}
 		file := SplitFile{Path: v.Path, SHA256: v.SHA256, Bytes: v.Bytes, Rows: v.Rows, Parts: joined(f.extent(v)), Values: v.Values}

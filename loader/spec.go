@@ -38,6 +38,7 @@ type Spec struct {
 	Format      string // parquet (default) | arrow | jsonl
 	Codec       string // zstd (default), or another of Codecs
 	Level       int    // of the codec; 0 = its default
+	Encodings   string // of Parquet files: EncodingsPlain, or all there are (default)
 	TargetBytes int64  // size a split aims at; default 256 MiB
 	Merge       string // auto (default) | always | never
 	MergeTopics bool   // several topics share the data set; needs Schema
@@ -64,6 +65,10 @@ const (
 	mergeAlways = "always"
 	mergeNever  = "never"
 )
+
+// EncodingsPlain makes Parquet files of PLAIN and dictionaries alone, for readers
+// that know nothing else.
+const EncodingsPlain = "plain"
 
 const (
 	defaultTarget = 256 << 20
@@ -133,6 +138,8 @@ func (s *Spec) Validate() error {
 	if err := CheckCodec(r.Format, r.Codec, r.Level); err != nil {
 		wrong = append(wrong, err)
 	}
+	oneOf("encodings", r.Encodings, "", EncodingsPlain)
+	check(r.Encodings == "" || r.Format == formatParquet, "encodings %q: %s files have none to choose", r.Encodings, r.Format)
 	oneOf("merge_partitions", r.Merge, mergeAuto, mergeAlways, mergeNever)
 	check(r.TargetBytes > 0, "target file size %d: want more than 0", r.TargetBytes)
 	check(r.Lateness >= 0, "lateness %v: want 0 or more", r.Lateness)

@@ -17,13 +17,15 @@ type column struct {
 	file  *ownFile
 	width int // bytes of a fixed-size value; 0 = bytes of any length
 	stats *leafStats
-	none  bool // no dictionary, ever
+	none  bool  // no dictionary, ever
+	delta int64 // the encoding beside PLAIN and dictionaries; 0 = none
 
 	// The open page.
 	def, rep []int16
 	levels   int
 	index    []uint32 // values by entries of the dictionary
 	plain    []byte   // values in PLAIN
+	lengths  []int64  // of byte values that stand in plain without them
 	bools    int      // in plain
 
 	// The open chunk.
@@ -33,7 +35,8 @@ type column struct {
 	size     int     // of the values in PLAIN, while none is written
 	shelved  []piece // data pages that are written, the first of them
 	pages    pages   // and those that follow
-	count    [2]int  // pages in PLAIN, and with indexes
+	byDelta  verdict // on delta, for integers
+	count    [3]int  // pages in PLAIN, by delta, and with indexes
 	unpacked int64   // bytes of pages before compression, headers included
 	total    int64   // levels
 	tried    bool    // levels of compression
@@ -43,6 +46,19 @@ type column struct {
 const (
 	trialValues   = 32 << 10
 	maxPageLevels = 64 << 10
+	// Integers of a chunk are written by their differences if that takes a quarter
+	// less than PLAIN in its first page that has any: compression then has nothing
+	// left to find, nor to look for.
+	deltaGain = 4
+)
+
+// verdict is what the first page of a chunk decides for the others.
+type verdict int
+
+const (
+	undecided verdict = iota
+	yes
+	no
 )
 
 func newColumn(leaf *formats.Leaf, f *ownFile) column {
@@ -57,21 +73,28 @@ func newColumn(leaf *formats.Leaf, f *ownFile) column {
 	}
 	// Booleans are bits anyway, and every offset is new.
 	c.none = leaf.Store == formats.StoreBool || leaf.Path[0] == "_offset"
+	if f.deltas {
+		switch leaf.Store {
+		case formats.StoreInt32, formats.StoreInt64:
+			c.delta = encodingDelta
+		case formats.StoreBytes:
+			c.delta = encodingDeltaLength
+		}
+	}
 	return c
 }
 
 // begin starts a chunk.
 func (c *column) begin(s *leafStats) {
 	c.stats = s
-	c.def, c.rep, c.index, c.plain = c.def[:0], c.rep[:0], c.index[:0], c.plain[:0]
-	c.levels, c.bools = 0, 0
+	c.empty()
 	if c.byEntry = !c.none; c.byEntry && c.dict == nil {
 		c.dict = newDictionary()
 	} else if c.byEntry {
 		c.dict.reset()
 	}
 	c.values, c.size, c.unpacked, c.total = 0, 0, 0, 0
-	c.shelved, c.count, c.tried, c.low = c.shelved[:0], [2]int{}, false, false
+	c.shelved, c.count, c.tried, c.low, c.byDelta = c.shelved[:0], [3]int{}, false, false, undecided
 	c.pages.reset()
 }
 
@@ -197,9 +220,19 @@ func (c *column) takePlain(v *formats.Vector, from, to int) {
 			c.plain = append(c.plain, v.Data[startOf(v, from):v.Ends[to-1]]...)
 		}
 	default:
-		if to > from {
-			c.plain = grown(c.plain, 4*(to-from)+int(v.Ends[to-1]-startOf(v, from)))
-			c.plain = appendPlain(c.plain, v.Data, startOf(v, from), v.Ends[from:to])
+		switch start := startOf(v, from); {
+		case to == from:
+		case c.delta == encodingDeltaLength:
+			c.lengths = grown(c.lengths, to-from)
+			data := v.Data[start:v.Ends[to-1]]
+			for _, end := range v.Ends[from:to] {
+				c.lengths = append(c.lengths, int64(end-start))
+				start = end
+			}
+			c.plain = append(grown(c.plain, len(data)), data...)
+		default:
+			c.plain = grown(c.plain, 4*(to-from)+int(v.Ends[to-1]-start))
+			c.plain = appendPlain(c.plain, v.Data, start, v.Ends[from:to])
 		}
 	}
 }
@@ -238,7 +271,7 @@ func (c *column) look() {
 		return
 	}
 	large := c.dict.plainSize(c.width) >= c.file.dictBytes
-	if first := c.count[1] == 0 && c.values > 0; first && (large || c.values >= trialValues || c.full()) && !c.pays() {
+	if first := c.count[2] == 0 && c.values > 0; first && (large || c.values >= trialValues || c.full()) && !c.pays() {
 		c.abandon()
 	} else if large {
 		c.cut()
@@ -259,7 +292,13 @@ func (c *column) pays() bool {
 func (c *column) abandon() {
 	c.plain = grown(c.plain, c.size)
 	for _, i := range c.index {
-		c.plain = c.dict.appendEntry(c.plain, i, c.width)
+		if c.delta == encodingDeltaLength {
+			v := c.dict.entry(i)
+			c.lengths = append(c.lengths, int64(len(v)))
+			c.plain = append(c.plain, v...)
+		} else {
+			c.plain = c.dict.appendEntry(c.plain, i, c.width)
+		}
 	}
 	c.index = c.index[:0]
 	c.fallBack()
@@ -275,7 +314,7 @@ func (c *column) fallBack() {
 
 // full tells whether the open page is to be cut.
 func (c *column) full() bool {
-	size := len(c.plain)
+	size := len(c.plain) + 4*len(c.lengths)
 	if c.byEntry {
 		size = len(c.index) * bits.Len(uint(c.dict.len())) / 8
 	}
@@ -294,20 +333,60 @@ func (c *column) cut() {
 	if c.leaf.MaxDef > 0 {
 		raw = appendLevels(raw, c.def, c.leaf.MaxDef)
 	}
-	encoding, kind := encodingPlain, 0
-	if c.byEntry {
-		width := widthOf(c.dict.len() - 1)
-		raw = appendHybrid(append(raw, byte(width)), c.index, width)
-		encoding, kind = encodingRLEDict, 1
-	} else {
-		raw = append(raw, c.plain...)
-	}
+	raw, encoding := c.encode(raw)
 	c.file.raw = raw
-	c.pages.add(c.file.page(c, raw, pageData, c.levels, int64(encoding)))
-	c.count[kind]++
+	c.pages.add(c.file.page(c, raw, pageData, c.levels, encoding))
 	c.total += int64(c.levels)
-	c.def, c.rep, c.index, c.plain = c.def[:0], c.rep[:0], c.index[:0], c.plain[:0]
+	c.empty()
+}
+
+// empty begins a page.
+func (c *column) empty() {
+	c.def, c.rep, c.index, c.plain, c.lengths = c.def[:0], c.rep[:0], c.index[:0], c.plain[:0], c.lengths[:0]
 	c.levels, c.bools = 0, 0
+}
+
+// encode appends the values of the open page, and counts it.
+func (c *column) encode(raw []byte) (_ []byte, encoding int64) {
+	switch {
+	case c.byEntry:
+		c.count[2]++
+		width := widthOf(c.dict.len() - 1)
+		return appendHybrid(append(raw, byte(width)), c.index, width), encodingRLEDict
+	case len(c.lengths) > 0:
+		c.count[1]++
+		return append(appendDelta(raw, c.lengths, 4), c.plain...), encodingDeltaLength
+	case c.delta == encodingDelta && c.byDelta != no && len(c.plain) > 0:
+		start := len(raw)
+		raw = appendDelta(raw, c.integers(), c.width)
+		if c.byDelta == undecided {
+			c.byDelta = no
+			if deltaGain*(len(raw)-start) <= (deltaGain-1)*len(c.plain) {
+				c.byDelta = yes
+			}
+		}
+		if c.byDelta == yes {
+			c.count[1]++
+			return raw, encodingDelta
+		}
+		raw = raw[:start]
+	}
+	c.count[0]++
+	return append(raw, c.plain...), encodingPlain
+}
+
+// integers are the values in plain.
+func (c *column) integers() []int64 {
+	out := grown(c.file.integers[:0], len(c.plain)/c.width)
+	for at := 0; at < len(c.plain); at += c.width {
+		if c.width == 4 {
+			out = append(out, int64(int32(binary.LittleEndian.Uint32(c.plain[at:]))))
+		} else {
+			out = append(out, int64(binary.LittleEndian.Uint64(c.plain[at:])))
+		}
+	}
+	c.file.integers = out
+	return out
 }
 
 // appendLevels appends the levels of a page.
@@ -320,14 +399,14 @@ func appendLevels(dst []byte, levels []int16, limit int16) []byte {
 
 // end ends the chunk and gives its dictionary page; nil = none.
 func (c *column) end() (dict []byte) {
-	if c.byEntry && c.count[1] == 0 && !c.pays() {
+	if c.byEntry && c.count[2] == 0 && !c.pays() {
 		c.abandon()
 	}
 	c.cut()
 	if c.byEntry {
 		c.fallBack()
 	}
-	if c.count[1] > 0 {
+	if c.count[2] > 0 {
 		raw := grown(c.file.raw[:0], c.dict.plainSize(c.width))
 		for i := range uint32(c.dict.len()) {
 			raw = c.dict.appendEntry(raw, i, c.width)

@@ -75,6 +75,7 @@ const (
 	pageValuesID, pageEncodingID                      = 1, 2
 	pageData, pageDict                                = 0, 2
 	encodingPlain, encodingPlainDict, encodingRLEDict = 0, 2, 8
+	encodingDelta, encodingDeltaLength                = 5, 6
 )
 
 // page reads the next page: a dictionary, or entries.
@@ -136,6 +137,12 @@ func (c *cursor) entries(b []byte, n int, encoding int64) (err error) {
 		return err
 	case encodingPlainDict, encodingRLEDict:
 		return c.indexes(b, int(present))
+	case encodingDelta:
+		c.texts, err = c.deltaInts(b, present)
+		return err
+	case encodingDeltaLength:
+		c.texts, err = c.deltaTexts(b, present)
+		return err
 	default:
 		return fmt.Errorf("%w: encoding %d is not read", errPage, encoding)
 	}

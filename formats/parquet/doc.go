@@ -1,12 +1,14 @@
 // Package parquet writes Columns as Parquet files and reads them back. Two
-// encoders make the bytes of files, one per writer profile:
+// encoders make the bytes of files, by writer profile:
 //
-//   - profile 2 (own.go, column.go) is our own and takes less than half the time;
-//   - profile 1 (arrow.go) is arrow's writer (v15) and stays for files that were
-//     made with it, and as the other side of a differential test.
+//   - profile 3, what new plans carry, and profile 2 are our own (own.go,
+//     column.go): 3 writes values without a dictionary by their differences or
+//     lengths (delta.go), which is smaller and leaves compression less to do;
+//   - profile 1 (arrow.go) is arrow's writer (v15), which takes twice the time.
 //
-// It is the one importer of arrow's Parquet packages. Both profiles compress
-// pages with arrow's codecs. The faults of arrow's writer are fenced in:
+// The older ones stay for files that were made with them, and as the other sides
+// of a differential test. The package is the one importer of arrow's Parquet
+// packages. All profiles compress pages with arrow's codecs. The faults of arrow's writer are fenced in:
 //
 //   - memory.DefaultAllocator grows in place (allocator.go);
 //   - statistics are our own, made from copies (stats.go);
@@ -14,12 +16,12 @@
 //     one, panics become errors (sink.go, arrow.go);
 //   - the footer is held back, mended, compared with what was written, and only
 //     then written (footer.go);
-//   - lists have three levels and optional elements, pages are v1, encodings
-//     are PLAIN and RLE_DICTIONARY, created_by is pinned (schema.go, arrow.go).
+//   - lists have three levels and optional elements, pages are v1, created_by is
+//     pinned (schema.go, arrow.go).
 //
 // A file that can be read is opened again at its end, and its rows compared.
 //
-// A file of either profile:
+// A file of any profile:
 //
 //	"PAR1"
 //	row group…     ends after the batch that reaches RowGroupRows or RowGroupBytes
@@ -40,7 +42,8 @@
 //	length of the footer, 4 bytes little-endian
 //	"PAR1"
 //
-// Where they differ:
+// Encodings are PLAIN and RLE_DICTIONARY, under profile 3 DELTA_BINARY_PACKED and
+// DELTA_LENGTH_BYTE_ARRAY beside them unless Options.Plain. Where 1 and 2 differ:
 //
 //	                   profile 1                     profile 2
 //	dictionary         unless it reached DictBytes   if it takes at most 7/8 of the
@@ -56,6 +59,14 @@
 //	                                                 larger at level 1
 //	levels, indexes    arrow's hybrid                runs from 8 × (1 + 4/width)
 //	                                                 values on, at multiples of 8
+//
+// Where profile 3 differs from 2:
+//
+//	outside dictionaries   integers by differences, if that takes at most 3/4 of
+//	                       PLAIN in the chunk's first page that has any; bytes of
+//	                       any length by their lengths; PLAIN in pages of nulls
+//	zstd by default        tried on the first 128 KiB of that page; where there are
+//	                       no matches, bytes are packed by their frequency
 //
 // The bytes are a function of schema, options and batches. Reader shares no
 // code with the encoders.

@@ -9,7 +9,7 @@ import (
 	"sawlog/formats"
 )
 
-// ownFile is the encoder of writer profile 2.
+// ownFile is the encoder of writer profiles 2 and 3.
 type ownFile struct {
 	sink      *stickySink
 	schema    *formats.Schema
@@ -20,11 +20,14 @@ type ownFile struct {
 	codecID   compress.Compression
 	codec     compress.Codec // nil = none
 	level     int            // 0 = zstd's choice
+	profile   int
+	deltas    bool // values outside dictionaries by their differences or lengths
 	stats     []leafStats
 
 	// Scratch of all columns.
 	raw, packed, dict, header []byte
 	other                     []byte
+	integers                  []int64
 
 	shelf  shelf
 	groups emitter // the row groups that are written, as list entries
@@ -40,6 +43,7 @@ func newOwnFile(s *formats.Schema, leaves []formats.Leaf, o *Options, codec comp
 	f := &ownFile{
 		schema: s, leaves: leaves, columns: make([]column, len(leaves)),
 		pageBytes: int(o.PageBytes), dictBytes: int(o.DictBytes), codecID: codec, level: level,
+		profile: o.Profile, deltas: o.Profile >= 3 && !o.Plain,
 		shelf: shelf{hold: o.HoldBytes, open: o.Scratch},
 	}
 	for i := range leaves {
@@ -72,6 +76,7 @@ func (f *ownFile) start(sink *stickySink) error {
 const (
 	zstdLow, zstdHigh = 1, 3
 	zstdTrial         = 64 << 10
+	zstdSample        = 128 << 10
 	zstdGain          = 50
 )
 
@@ -149,12 +154,18 @@ func (f *ownFile) compress(c *column, raw []byte) []byte {
 			level = zstdLow
 		case !c.tried && len(raw) >= zstdTrial:
 			c.tried = true
-			f.other = f.encode(f.other, raw, zstdLow)
-			f.packed = f.encode(f.packed, raw, zstdHigh)
-			if c.low = len(f.other)-len(f.packed) <= len(f.packed)/zstdGain; c.low {
-				return f.other
+			sample := raw
+			if f.profile >= 3 {
+				sample = raw[:min(len(raw), zstdSample)]
 			}
-			return f.packed
+			f.other = f.encode(f.other, sample, zstdLow)
+			f.packed = f.encode(f.packed, sample, zstdHigh)
+			if c.low = len(f.other)-len(f.packed) <= len(f.packed)/zstdGain; c.low {
+				level, f.packed, f.other = zstdLow, f.other, f.packed
+			}
+			if len(sample) == len(raw) {
+				return f.packed
+			}
 		}
 	}
 	f.packed = f.encode(f.packed, raw, level)
@@ -165,6 +176,9 @@ func (f *ownFile) encode(dst, raw []byte, level int) []byte {
 	// Snappy looks at the length of what it may write to, not at its capacity.
 	bound := int(f.codec.CompressBound(int64(len(raw))))
 	dst = slices.Grow(dst[:0], bound)
+	if z, ok := f.codec.(*keptZstd); ok && f.profile >= 3 {
+		return z.encode(dst, raw, level, true)
+	}
 	return f.codec.EncodeLevel(dst[:bound], raw, level)
 }
 
@@ -216,11 +230,14 @@ func (f *ownFile) chunk(c *column, at, dict int64) {
 	e.int(chunkOffsetID, tI64, 0) // deprecated; 0 as the specification asks
 	e.open(chunkMetadataID)
 	e.int(columnTypeID, tI32, physicalOf(c.leaf.Store))
-	encodings := make([]int64, 0, 3)
+	encodings := make([]int64, 0, 4)
 	if c.count[0] > 0 || dict > 0 {
 		encodings = append(encodings, encodingPlain)
 	}
 	encodings = append(encodings, encodingRLE)
+	if c.count[1] > 0 {
+		encodings = append(encodings, c.delta)
+	}
 	if dict > 0 {
 		encodings = append(encodings, encodingRLEDict)
 	}
@@ -251,12 +268,14 @@ func (f *ownFile) chunk(c *column, at, dict int64) {
 // encodingStats tells how many pages of which kind a chunk holds.
 func (f *ownFile) encodingStats(c *column, dict bool) {
 	e := &f.groups
-	entries := make([][3]int64, 0, 3)
-	if c.count[0] > 0 {
-		entries = append(entries, [3]int64{pageData, encodingPlain, int64(c.count[0])})
+	entries := make([][3]int64, 0, 4)
+	for kind, encoding := range [...]int64{encodingPlain, c.delta, encodingRLEDict} {
+		if c.count[kind] > 0 {
+			entries = append(entries, [3]int64{pageData, encoding, int64(c.count[kind])})
+		}
 	}
 	if dict {
-		entries = append(entries, [3]int64{pageData, encodingRLEDict, int64(c.count[1])}, [3]int64{pageDict, encodingPlain, 1})
+		entries = append(entries, [3]int64{pageDict, encodingPlain, 1})
 	}
 	e.list(columnEncodingStatsID, tStruct, len(entries))
 	for _, entry := range entries {
@@ -284,7 +303,7 @@ func (f *ownFile) footer(metadata map[string]string) ([]byte, error) {
 			e.close()
 		}
 	}
-	e.text(fileCreatedByID, createdBy(2))
+	e.text(fileCreatedByID, createdBy(f.profile))
 	e.list(fileOrdersID, tStruct, len(f.leaves))
 	for range f.leaves {
 		e.entry()

@@ -165,6 +165,7 @@ func TestRealJSON(t *testing.T) {
 				t.Errorf("%d hours, want %d, or other rows in them", len(hours), len(want))
 			}
 			path := writeFile(t, s, Options{}, c)
+			noLarger(t, s, c)
 			compareRows(t, path, s, lines)
 			var got foreignCounts
 			foreign(t, &got, "count", path)
@@ -254,8 +255,50 @@ func TestRealCSV(t *testing.T) {
 		if want := hoursOf(t, series); !reflect.DeepEqual(hours, want) {
 			t.Errorf("%s: %d hours, want %d, or other rows in them; %d bad rows", zone, len(hours), len(want), bad)
 		}
+		noLarger(t, s, c)
 		if r := openFile(t, writeFile(t, s, Options{}, c)); r.Rows() != 10000 {
 			t.Errorf("%d rows", r.Rows())
+		}
+	}
+}
+
+// TestRealText writes lines of logs as they are.
+func TestRealText(t *testing.T) {
+	for _, name := range []string{"weblogs/apache_logs.gz", "auth/auth.log.gz"} {
+		s := mustSchema("line string")
+		c := formats.NewColumns(s)
+		d, err := formats.NewDecoder(s, recordTime())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for in := realData(t, name); in.Scan(); {
+			value, err := json.Marshal(map[string]string{"line": in.Text()})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := d.Append(c, &formats.Message{Offset: int64(c.Rows()), Timestamp: 1, Value: value}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		noLarger(t, s, c)
+	}
+}
+
+// noLarger wants a file of real records to be no larger under the newest writer
+// profile than under the one before, with any codec.
+func noLarger(t *testing.T, s *formats.Schema, c *formats.Columns) {
+	t.Helper()
+	for _, codec := range []string{"zstd", "snappy", "none"} {
+		var sizes [2]int64
+		for i := range sizes {
+			info, err := os.Stat(writeFile(t, s, Options{Profile: Profile - 1 + i, Codec: codec}, c))
+			if err != nil {
+				t.Fatal(err)
+			}
+			sizes[i] = info.Size()
+		}
+		if t.Logf("%s: %d bytes, before %d", codec, sizes[1], sizes[0]); sizes[1] > sizes[0] {
+			t.Errorf("%s: %d bytes, before %d", codec, sizes[1], sizes[0])
 		}
 	}
 }

@@ -13,11 +13,12 @@ import (
 
 // Profile is the number of the newest writer profile: everything about a file's
 // bytes that is not in the other Options. Each profile keeps its bytes for ever.
-const Profile = 2
+const Profile = 3
 
 // Options are the settings of a file.
 type Options struct {
-	Profile       int    // writer profile, 1 or 2; 0 = Profile
+	Profile       int    // writer profile, 1 to 3; 0 = Profile
+	Plain         bool   // values are PLAIN or in dictionaries, as older readers want them
 	Codec         string // zstd | snappy | gzip | none; "" = zstd
 	Level         int    // of zstd or gzip; 0 = the codec's default
 	PageBytes     int64  // page limit; 0 = 32 MiB shared by the leaves, 16 KiB to 1 MiB
@@ -107,7 +108,7 @@ func (w *Writer) start(to io.Writer) (err error) {
 	switch w.o.Profile {
 	case 1:
 		w.enc, err = newArrowFile(w.sink, w.schema, w.leaves, &w.o, w.codec, w.level)
-	case 2:
+	case 2, 3:
 		own, ok := w.enc.(*ownFile)
 		if !ok {
 			if own, err = newOwnFile(w.schema, w.leaves, &w.o, w.codec, w.level); err != nil {

@@ -16,22 +16,36 @@ type keptZstd struct {
 	compress.Codec // arrow's own, for all but pages
 
 	mu       sync.Mutex
-	encoders map[zstd.EncoderLevel]*zstd.Encoder
+	encoders map[zstdKind]*zstd.Encoder
+}
+
+// zstdKind is one kind of encoder.
+type zstdKind struct {
+	speed zstd.EncoderLevel
+	lits  bool // what has no matches is packed by the frequency of its bytes
 }
 
 // EncodeLevel compresses one page.
 func (k *keptZstd) EncodeLevel(dst, src []byte, level int) []byte {
-	speed := zstd.SpeedDefault
+	return k.encode(dst, src, level, false)
+}
+
+func (k *keptZstd) encode(dst, src []byte, level int, lits bool) []byte {
+	kind := zstdKind{zstd.SpeedDefault, lits}
 	if level != compress.DefaultCompressionLevel {
-		speed = zstd.EncoderLevelFromZstd(level)
+		kind.speed = zstd.EncoderLevelFromZstd(level)
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	enc := k.encoders[speed]
+	enc := k.encoders[kind]
 	if enc == nil {
 		// As arrow has it, but for the concurrency, which a page has no use for.
-		enc, _ = zstd.NewWriter(nil, zstd.WithZeroFrames(true), zstd.WithEncoderLevel(speed), zstd.WithEncoderConcurrency(1))
-		k.encoders[speed] = enc
+		o := []zstd.EOption{zstd.WithZeroFrames(true), zstd.WithEncoderLevel(kind.speed), zstd.WithEncoderConcurrency(1)}
+		if lits {
+			o = append(o, zstd.WithAllLitEntropyCompression(true))
+		}
+		enc, _ = zstd.NewWriter(nil, o...)
+		k.encoders[kind] = enc
 	}
 	return enc.EncodeAll(src, dst[:0])
 }
@@ -47,7 +61,7 @@ var _ = installZstd()
 func installZstd() bool {
 	arrowCodecs[compress.Codecs.Zstd] = &keptZstd{
 		Codec:    arrowCodecs[compress.Codecs.Zstd],
-		encoders: map[zstd.EncoderLevel]*zstd.Encoder{},
+		encoders: map[zstdKind]*zstd.Encoder{},
 	}
 	return true
 }

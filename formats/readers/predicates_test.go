@@ -93,7 +93,7 @@ func TestPredicatesLoseNoRows(t *testing.T) {
 				}
 			}
 			if found < len(lines) {
-				t.Errorf("of %d predicates over two files %d find some rows and not all", len(lines), found)
+				t.Errorf("of %d predicates over all files %d find some rows and not all", len(lines), found)
 			}
 		})
 	}

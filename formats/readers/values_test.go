@@ -15,20 +15,21 @@ import (
 
 var seeds = flag.Int("seeds", 2, "random schemas")
 
-// formatsOf are the formats a schema is written in: both writer profiles of
+// formatsOf are the formats a schema is written in: all writer profiles of
 // Parquet, Arrow and lines, with options that make many pages and groups of few
 // rows, and with what loads take.
 func formatsOf(r *random) []format {
 	codec := pick(r, "zstd", "snappy", "gzip", "none")
 	small := parquet.Options{Codec: codec, PageBytes: 512, DictBytes: 700, RowGroupRows: 300}
-	one, two := small, parquet.Options{Codec: codec}
+	one, two, three := small, parquet.Options{Codec: codec}, small
 	if r.IntN(2) == 0 {
-		two = small
+		two, three = three, two
 	}
-	one.Profile, two.Profile = 1, 2
+	one.Profile, two.Profile, three.Profile = 1, 2, 3
 	return []format{
 		{suffix: "1.parquet", parquet: one},
 		{suffix: "2.parquet", parquet: two},
+		{suffix: "3.parquet", parquet: three},
 		{suffix: "out.arrow", arrow: arrow.Options{Codec: pick(r, "zstd", "lz4", "none")}},
 		{suffix: "out.jsonl", jsonl: jsonl.Options{Codec: pick(r, "zstd", "gzip", "none")}},
 	}
