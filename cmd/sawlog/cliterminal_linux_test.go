@@ -2,9 +2,12 @@ package main
 
 import (
 	"bytes"
+	"fmt"
 	"net"
 	"os"
 	"os/exec"
+	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -156,6 +159,20 @@ var longs = []long{
 	{"consume orders -g readers", "", "", output.Interrupted, "committed"},
 }
 
+// hasSocket tells whether a process has a connection, or is about to.
+func hasSocket(t *testing.T, pid int) bool {
+	t.Helper()
+	dir := fmt.Sprintf("/proc/%d/fd", pid)
+	open, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return slices.ContainsFunc(open, func(fd os.DirEntry) bool {
+		to, err := os.Readlink(filepath.Join(dir, fd.Name()))
+		return err == nil && strings.HasPrefix(to, "socket:")
+	})
+}
+
 // waits: long work shows how far it is, on a terminal by bars, elsewhere by a
 // line every ten seconds; who ends it is told in what state things are.
 func (s *shop) waits() {
@@ -182,6 +199,7 @@ func (s *shop) waits() {
 				return code == output.OK && !strings.Contains(out, `"members": []`)
 			})
 		}
+		s.eventually("it is connected", patience, func() bool { return hasSocket(s.t, c.cmd.Process.Pid) })
 		time.Sleep(300 * time.Millisecond) // so that it is in the middle of it
 		c.types(interruptKey)
 		c.over(l.code, l.says)

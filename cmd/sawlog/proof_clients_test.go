@@ -478,13 +478,19 @@ func (n *node) runsOf(job string) []runLine {
 	return runs
 }
 
-// running waits for a run that is under way, not for long.
+// running waits for a run that is under way, not for long. It asks the server
+// itself: by the time a process has begun and asked, the run may be over.
 func (n *node) running(job string) string {
+	n.t.Helper()
 	for end := time.Now().Add(3 * time.Second); time.Now().Before(end); {
-		i := slices.IndexFunc(n.runsOf(job), func(r runLine) bool { return r.Status == "running" })
-		if i >= 0 {
-			return n.runsOf(job)[i].Run
+		var runs struct{ Runs []jobs.Run }
+		if text := n.get("/api/v1/runs?limit=5&job=" + job); json.Unmarshal([]byte(text), &runs) != nil {
+			n.t.Fatal(text)
 		}
+		if i := slices.IndexFunc(runs.Runs, func(r jobs.Run) bool { return r.Status == jobs.Running }); i >= 0 {
+			return runs.Runs[i].Run
+		}
+		time.Sleep(5 * time.Millisecond)
 	}
 	return ""
 }
