@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"sawlog/cmd/sawlog/output"
 	"sawlog/formats"
@@ -36,13 +37,21 @@ func (a *app) replay() *cobra.Command {
 		Long: `Load a range of a topic into a data set of its own, whatever was loaded of it
 elsewhere. The same range may be replayed into the same root again: it is then
 "covered". Carried out in this process, by the engine of --job where that names
-one.`,
-		Example: "  sawlog replay orders --range 'orders/3=1200..9800' --to file:///tmp/replay\n  sawlog replay rides --range earliest..latest --to /tmp/rides --decode csv --columns pickup,fare --time pickup --time-format '%Y-%m-%d %H:%M:%S'",
+one. With --decode job records become rows as that job has it, and its columns,
+time, folders and format are those of the data set, too: so Avro and Protobuf are
+replayed.`,
+		Example: "  sawlog replay orders --range 'orders/3=1200..9800' --to file:///tmp/replay\n  sawlog replay rides --range earliest..latest --to /tmp/rides --decode csv --columns pickup,fare --time pickup --time-format '%Y-%m-%d %H:%M:%S'\n  sawlog replay pageviews --range earliest..latest --to /tmp/again --decode job --job pageviews.yaml",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if p.rng == "" || r.to == "" {
 				return output.Errorf(output.Usage, "--range and --to are needed").WithHint("%s", cmd.UseLine())
 			}
-			spec, err := r.spec(args[0])
+			var spec *loader.Spec
+			var err error
+			if r.value == asJob {
+				spec, err = r.specOfJob(cmd.Flags(), args[0], f.job)
+			} else {
+				spec, err = r.spec(args[0])
+			}
 			if err != nil {
 				return err
 			}
@@ -56,7 +65,7 @@ one.`,
 	c.Flags().StringVar(&p.rng, "range", "", "the `RANGE`, such as orders/3=1200..9800 or @-2h..+1h")
 	c.Flags().StringVar(&p.acceptGap, "accept-gap", "", "go on although offsets are gone; `REASON` goes into the ledger")
 	c.Flags().StringVar(&r.to, "to", "", "root `URI` or path of the new data set")
-	c.Flags().StringVar(&r.value, "decode", "json", "json, csv, text or raw")
+	c.Flags().StringVar(&r.value, "decode", "json", "json, csv, text or raw; job = as the job of --job does")
 	c.Flags().StringVar(&r.pattern, "pattern", "", "text: an `EXPRESSION` whose named groups are the columns, or common, combined or syslog")
 	c.Flags().StringSliceVar(&r.columns, "columns", nil, "csv: the columns in order")
 	c.Flags().StringVar(&r.delimiter, "delimiter", "", "csv: what separates fields")
@@ -68,9 +77,39 @@ one.`,
 	c.Flags().StringVar(&r.codec, "codec", "zstd", "zstd, snappy, gzip or none")
 	c.Flags().StringSliceVar(&r.metadata, "metadata", []string{"_partition", "_offset"}, "metadata columns")
 	f.add(c)
-	c.Flags().StringVar(&f.job, "job", "", "engine, brokers, limits and HDFS settings of this job `FILE`")
+	c.Flags().StringVar(&f.job, "job", "", "engine, brokers, limits and HDFS settings of this job `FILE`; with --decode job all but its root")
 	f.store.add(c)
 	return c
+}
+
+// asJob is the --decode of records that become rows as a job file says.
+const asJob = "job"
+
+// specOfJob is the work of a job on one topic, with a data set of its own.
+func (r replayFlags) specOfJob(flags *pflag.FlagSet, topic, file string) (*loader.Spec, error) {
+	for _, name := range []string{"pattern", "columns", "delimiter", "skip-header", "time", "time-format", "zone", "unit", "codec", "metadata"} {
+		if flags.Changed(name) {
+			return nil, output.Errorf(output.Usage, "--decode job excludes --%s: the job file says it", name)
+		}
+	}
+	if file == "" {
+		return nil, output.Errorf(output.Usage, "--decode job is for --job FILE: none is given")
+	}
+	root, err := rootURI(r.to)
+	if err != nil {
+		return nil, err
+	}
+	job, err := readJob(file)
+	if err != nil {
+		return nil, err
+	}
+	spec, err := job.Load(topic, time.Now())
+	if err != nil {
+		return nil, err
+	}
+	spec.Name, spec.Root, spec.MergeTopics, spec.Hold = "replay."+topic, root, false, 0
+	spec.Dataset = spec.Name
+	return spec, cmp.Or(spec.Validate(), spec.CheckNames())
 }
 
 // replayTarget is how a replay is carried out: as a job file says, if there is one.
@@ -107,6 +146,9 @@ func (r replayFlags) spec(topic string) (*loader.Spec, error) {
 			},
 			Metadata: r.metadata,
 		},
+	}
+	if r.value == "avro" || r.value == "protobuf" {
+		return nil, output.Errorf(output.Usage, "--decode %s: its schema stands in a job file", r.value).WithHint("--decode job --job FILE, with decode: {value: %s, schema: FILE} or registry: URL in it", r.value)
 	}
 	if err := spec.Decode.Validate(); err != nil {
 		return nil, &output.Error{Code: output.Usage, Err: err}

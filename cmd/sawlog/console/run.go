@@ -202,7 +202,7 @@ func runLines(run *jobs.Run) []string {
 		lines = append(lines, "sawlog verify "+id, "sawlog rerun "+id, "sawlog rerun "+id+" --with-current-job")
 		if len(run.Ranges) == 1 {
 			in := run.Ranges[0]
-			lines = append(lines, fmt.Sprintf("sawlog replay %s --range %s --to URI", shell(in.Topic), shell(fmt.Sprintf("%s/%d=%d..%d", in.Topic, in.Partition, in.Start, in.End))))
+			lines = append(lines, fmt.Sprintf("sawlog replay %s --range %s --to URI --decode job --job FILE", shell(in.Topic), shell(fmt.Sprintf("%s/%d=%d..%d", in.Topic, in.Partition, in.Start, in.End))))
 		}
 	}
 	return lines
