@@ -43,15 +43,12 @@ func (a *app) groupList() *cobra.Command {
 				return err
 			}
 			defer k.Close()
-			groups, err := admin.Groups(cmd.Context(), k)
-			if err != nil {
-				return err
-			}
+			groups, untold := admin.Groups(cmd.Context(), k)
 			list := make([]groupLine, len(groups))
 			for i, g := range groups {
 				list[i] = groupLine{g.Name, g.State, g.Protocol, g.Type}
 			}
-			return a.print.Print(list, func() *output.Rows {
+			return a.printDone(len(list), untold, list, func() *output.Rows {
 				rows := &output.Rows{Head: []string{"GROUP", "STATE", "TYPE", "PROTOCOL"}}
 				for _, g := range list {
 					rows.Add(g.Group, g.State, g.Type, g.Protocol)

@@ -5,21 +5,23 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"sawlog/consumer"
+	"sawlog/offsets"
 )
 
 // groupPatience is how long one coordinator may hold up whoever watches: it may
 // have a million offsets to tell of.
 const groupPatience = 2 * time.Second
 
-// AtCoordinators has groups asked for coordinator by coordinator, all at once and
+// atCoordinators has groups asked for coordinator by coordinator, all at once and
 // groupPatience at most. Asked for together, one coordinator that is not known or
 // does not answer fails the request for all. The error names those that failed.
-func AtCoordinators(ctx context.Context, c consumer.Requestor, groups []string, ask func(ctx context.Context, of []string) error) error {
+func atCoordinators(ctx context.Context, c consumer.Requestor, groups []string, ask func(ctx context.Context, of []string) error) error {
 	led, refused, err := coordinators(ctx, c, groups)
 	if err != nil {
 		return err
@@ -36,6 +38,27 @@ func AtCoordinators(ctx context.Context, c consumer.Requestor, groups []string, 
 		})
 	}
 	return Together(asks...)
+}
+
+// Standing asks for the members and offsets of groups, coordinator by coordinator.
+// Those that nobody told of are absent, and are the error.
+func Standing(ctx context.Context, c consumer.Requestor, groups []string) (described map[string]*Group, committed map[string]map[offsets.TopicPartition]int64, err error) {
+	var mu sync.Mutex
+	described, committed = map[string]*Group{}, map[string]map[offsets.TopicPartition]int64{}
+	err = atCoordinators(ctx, c, groups, func(ctx context.Context, of []string) error {
+		var members map[string]*Group
+		var places map[string]map[offsets.TopicPartition]int64
+		err := Together(
+			func() (err error) { members, err = DescribeGroups(ctx, c, of); return err },
+			func() (err error) { places, err = Committed(ctx, c, of); return err },
+		)
+		mu.Lock()
+		defer mu.Unlock()
+		maps.Copy(described, members)
+		maps.Copy(committed, places)
+		return err
+	})
+	return described, committed, err
 }
 
 // coordinators are the groups of each coordinator. Those that none is known of are

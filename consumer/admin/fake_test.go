@@ -21,6 +21,7 @@ type fake struct {
 	leader               bool           // there is an active controller
 
 	refused map[string]*kerr.Error // topics, in metadata
+	loading map[int32]*kerr.Error  // brokers, of their lists of groups
 	dirs    kmsg.Response          // the log directories of all brokers; nil = one
 	deed    kmsg.Response          // the answer to every other request
 	failed  error                  // and the error beside it
@@ -44,6 +45,16 @@ func (b fakeBroker) Request(ctx context.Context, req kmsg.Request) (kmsg.Respons
 	}
 	if b.f.down[b.id] {
 		return nil, fmt.Errorf("%w: connection refused", consumer.ErrUnavailable)
+	}
+	if _, listed := req.(*kmsg.ListGroupsRequest); listed {
+		resp := kmsg.NewPtrListGroupsResponse()
+		if code := b.f.loading[b.id]; code != nil {
+			resp.ErrorCode = code.Code
+		}
+		for _, name := range []string{"both", fmt.Sprintf("of broker %d", b.id)} {
+			resp.Groups = append(resp.Groups, kmsg.ListGroupsResponseGroup{Group: name, GroupState: "Stable"})
+		}
+		return resp, nil
 	}
 	return b.f.Request(ctx, req)
 }
@@ -105,6 +116,9 @@ var fakeTopics = map[string]int{"views": 3, "keys": 1, "__internal": 1}
 
 func (f *fake) metadata(r *kmsg.MetadataRequest) kmsg.Response {
 	resp := kmsg.NewPtrMetadataResponse()
+	for id := int32(3); id >= 1; id-- {
+		resp.Brokers = append(resp.Brokers, kmsg.MetadataResponseBroker{NodeID: id, Host: "127.0.0.1", Port: 9092 + id})
+	}
 	asked := []string{"views", "keys", "__internal"}
 	if r.Topics != nil {
 		asked = nil

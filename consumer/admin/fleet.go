@@ -131,7 +131,7 @@ func (f *Fleet) Weigh(ctx context.Context, c consumer.Cluster) error {
 			ids = append(ids, f.Brokers[i].ID)
 		}
 	}
-	return atBrokers(ctx, c, ids, func(ctx context.Context, at consumer.Requestor, id int32) error {
+	return atBrokers(ctx, c, ids, patience, func(ctx context.Context, at consumer.Requestor, id int32) error {
 		resp, err := consumer.Ask[*kmsg.DescribeLogDirsResponse](ctx, at, kmsg.NewPtrDescribeLogDirsRequest())
 		if err != nil {
 			return err

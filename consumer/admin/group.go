@@ -6,6 +6,8 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -30,21 +32,43 @@ type GroupMember struct {
 	Given                      []offsets.TopicPartition
 }
 
-// Groups lists all groups by name, without their members.
-func Groups(ctx context.Context, c consumer.Requestor) ([]Group, error) {
-	resp, err := consumer.Ask[*kmsg.ListGroupsResponse](ctx, c, kmsg.NewPtrListGroupsRequest())
+// listPatience is how long one broker may hold up a list of groups, half of the time
+// there is at most: what is told of them has to be asked for, too.
+const listPatience = 5 * time.Second
+
+// Groups lists all groups by name, without their members. Each broker knows those it
+// coordinates; the error names the brokers that didn't tell, and the groups of the
+// others stand beside it.
+func Groups(ctx context.Context, c consumer.Cluster) ([]Group, error) {
+	req := kmsg.NewPtrMetadataRequest()
+	req.Topics = []kmsg.MetadataRequestTopic{}
+	up, err := consumer.Ask[*kmsg.MetadataResponse](ctx, c, req)
 	if err != nil {
 		return nil, err
 	}
-	if err := refusal("groups", resp.ErrorCode, nil); err != nil {
-		return nil, err
+	ids := make([]int32, len(up.Brokers))
+	for i := range up.Brokers {
+		ids[i] = up.Brokers[i].NodeID
 	}
-	list := make([]Group, 0, len(resp.Groups))
-	for _, g := range resp.Groups {
-		list = append(list, Group{Name: g.Group, State: g.GroupState, Protocol: g.ProtocolType, Type: g.GroupType})
+	within := listPatience
+	if end, bounded := ctx.Deadline(); bounded {
+		within = min(within, time.Until(end)/2)
 	}
-	slices.SortFunc(list, func(a, b Group) int { return strings.Compare(a.Name, b.Name) })
-	return list, nil
+	var mu sync.Mutex
+	found := map[string]Group{}
+	err = atBrokers(ctx, c, ids, within, func(ctx context.Context, at consumer.Requestor, _ int32) error {
+		resp, err := consumer.Ask[*kmsg.ListGroupsResponse](ctx, at, kmsg.NewPtrListGroupsRequest())
+		if err != nil {
+			return err
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		for _, g := range resp.Groups {
+			found[g.Group] = Group{Name: g.Group, State: g.GroupState, Protocol: g.ProtocolType, Type: g.GroupType}
+		}
+		return refusal("groups", resp.ErrorCode, nil)
+	})
+	return slices.SortedFunc(maps.Values(found), func(a, b Group) int { return strings.Compare(a.Name, b.Name) }), err
 }
 
 // DescribeGroups asks the coordinators about groups. Those that are not there are

@@ -27,9 +27,9 @@ func Together(asks ...func() error) error {
 	return errors.Join(errs...)
 }
 
-// atBrokers asks each broker by itself, all at once, a second at most. The error
-// names those that failed, in order of their ids.
-func atBrokers(ctx context.Context, c consumer.Cluster, ids []int32, ask func(ctx context.Context, at consumer.Requestor, id int32) error) error {
+// atBrokers asks each broker by itself, all at once, so long at most. The error names
+// those that failed, in order of their ids.
+func atBrokers(ctx context.Context, c consumer.Cluster, ids []int32, patience time.Duration, ask func(ctx context.Context, at consumer.Requestor, id int32) error) error {
 	slices.Sort(ids)
 	asks := make([]func() error, len(ids))
 	for i, id := range ids {
@@ -41,7 +41,7 @@ func atBrokers(ctx context.Context, c consumer.Cluster, ids []int32, ask func(ct
 			case err == nil:
 				return nil
 			case ctx.Err() == nil && within.Err() != nil:
-				err = fmt.Errorf("no answer within %v: %w", patience, err)
+				err = fmt.Errorf("no answer within %v: %w", patience.Round(10*time.Millisecond), err)
 			}
 			return fmt.Errorf("broker %d: %w", id, err)
 		}
@@ -64,7 +64,7 @@ func AtLeaders(ctx context.Context, c consumer.Cluster, ps []*Partition, ask fun
 		}
 		led[p.Leader] = append(led[p.Leader], p)
 	}
-	return atBrokers(ctx, c, ids, func(ctx context.Context, at consumer.Requestor, id int32) error { return ask(ctx, at, led[id]) })
+	return atBrokers(ctx, c, ids, patience, func(ctx context.Context, at consumer.Requestor, id int32) error { return ask(ctx, at, led[id]) })
 }
 
 // Leaders has readers begin at the leaders that are known, so that they neither

@@ -115,9 +115,9 @@ func DeleteRecords(ctx context.Context, c consumer.Requestor, topic string, belo
 	req.TimeoutMillis = millisLeft(ctx, c)
 	t := kmsg.NewDeleteRecordsRequestTopic()
 	t.Topic = topic
-	for partition, offset := range below {
+	for _, partition := range slices.Sorted(maps.Keys(below)) {
 		p := kmsg.NewDeleteRecordsRequestTopicPartition()
-		p.Partition, p.Offset = partition, offset
+		p.Partition, p.Offset = partition, below[partition]
 		t.Partitions = append(t.Partitions, p)
 	}
 	req.Topics = append(req.Topics, t)

@@ -95,7 +95,10 @@ func (c fakeCluster) Topics(context.Context) ([]Topic, error) {
 }
 
 func (c fakeCluster) Groups(context.Context, bool) ([]Group, error) {
-	return []Group{{Name: "g", Members: 1, Lag: 12, Offsets: []GroupOffset{{Topic: "pageviews", Partition: 2, Committed: 30, End: 42, Lag: 12}}}}, c.err
+	if c.err != nil {
+		return nil, c.err
+	}
+	return []Group{{Name: "g", Members: 1, Lag: 12, Offsets: []GroupOffset{{Topic: "pageviews", Partition: 2, Committed: 30, End: 42, Lag: 12}}}}, nil
 }
 
 type world struct {
@@ -680,13 +683,14 @@ func TestSeriesAreBounded(t *testing.T) {
 type hugeCluster struct {
 	topics []Topic
 	groups []Group
+	untold error // of some brokers
 }
 
 func (hugeCluster) Info(context.Context) (*ClusterInfo, error) {
 	return nil, errors.New("not now")
 }
 func (h hugeCluster) Topics(context.Context) ([]Topic, error)       { return h.topics, nil }
-func (h hugeCluster) Groups(context.Context, bool) ([]Group, error) { return h.groups, nil }
+func (h hugeCluster) Groups(context.Context, bool) ([]Group, error) { return h.groups, h.untold }
 
 // TestSeriesOfOddGroups: a group's name may be any bytes; one that is no UTF-8
 // must not end the scrape, and the groups behind it be gone.

@@ -16,7 +16,8 @@ type Cluster interface {
 	Info(ctx context.Context) (*ClusterInfo, error)
 	// Topics describes every topic that is not internal.
 	Topics(ctx context.Context) ([]Topic, error)
-	// Groups lists every group; with offsets they also say where they stand.
+	// Groups lists every group; with offsets they also say where they stand. The error
+	// names the brokers that did not tell; what others told stands beside it.
 	Groups(ctx context.Context, offsets bool) ([]Group, error)
 }
 
@@ -118,18 +119,18 @@ func (k overKafka) Groups(ctx context.Context, offsets bool) ([]Group, error) {
 	if err != nil {
 		return nil, err
 	}
-	list, err := admin.Groups(ctx, c)
-	if err != nil {
-		return nil, err
-	}
+	list, untold := admin.Groups(ctx, c)
 	out := make([]Group, 0, len(list))
 	for _, g := range list {
 		out = append(out, Group{Name: g.Name, State: g.State, Members: admin.Untold, Lag: admin.Untold})
 	}
 	if !offsets || len(out) == 0 {
-		return out, nil
+		return out, untold
 	}
-	return out, fillGroups(ctx, c, out)
+	if err := fillGroups(ctx, c, out); err != nil {
+		return nil, err
+	}
+	return out, untold
 }
 
 func (s *server) getCluster(w http.ResponseWriter, r *http.Request) {
@@ -158,17 +159,21 @@ func (s *server) getTopic(w http.ResponseWriter, r *http.Request) {
 
 func (s *server) listGroups(w http.ResponseWriter, r *http.Request) {
 	groups, err := s.Cluster.Groups(r.Context(), truth(r.URL.Query(), "offsets"))
-	if err != nil {
+	if err != nil && len(groups) == 0 {
 		s.fail(w, r, err)
 		return
 	}
-	listed(s, w, r, groups, true, func(g *Group) string { return g.Name }, func(part []Group, next string) any { return GroupList{part, next} })
+	untold := ""
+	if err != nil {
+		untold = err.Error()
+	}
+	listed(s, w, r, groups, true, func(g *Group) string { return g.Name }, func(part []Group, next string) any { return GroupList{part, untold, next} })
 }
 
 func (s *server) getGroup(w http.ResponseWriter, r *http.Request) {
 	groups, err := s.Cluster.Groups(r.Context(), true)
 	i := slices.IndexFunc(groups, func(g Group) bool { return g.Name == r.PathValue("group") })
-	if err != nil || i < 0 {
+	if i < 0 {
 		s.fail(w, r, cmp.Or(err, error(&Error{Code: CodeNotFound, Message: "no group " + r.PathValue("group"), Hint: "GET /api/v1/groups lists them"})))
 		return
 	}
@@ -184,7 +189,8 @@ type TopicList struct {
 // GroupList is the answer to GET /api/v1/groups.
 type GroupList struct {
 	Groups []Group `json:"groups"`
-	Next   string  `json:"next,omitempty"` // after= of the page that follows; none = this is the last
+	Untold string  `json:"untold,omitempty"` // which brokers did not tell of theirs, and why; none = all told
+	Next   string  `json:"next,omitempty"`   // after= of the page that follows; none = this is the last
 }
 
 // clusterPatience bounds how long a request waits for the cluster.

@@ -3,10 +3,8 @@ package api
 import (
 	"cmp"
 	"context"
-	"maps"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -76,21 +74,7 @@ func fillGroups(ctx context.Context, c consumer.Cluster, groups []Group) error {
 	for i := range groups {
 		names[i] = groups[i].Name
 	}
-	var mu sync.Mutex
-	described, committed := map[string]*admin.Group{}, map[string]map[offsets.TopicPartition]int64{}
-	err := admin.AtCoordinators(ctx, c, names, func(ctx context.Context, of []string) error {
-		var members map[string]*admin.Group
-		var places map[string]map[offsets.TopicPartition]int64
-		err := admin.Together(
-			func() (err error) { members, err = admin.DescribeGroups(ctx, c, of); return err },
-			func() (err error) { places, err = admin.Committed(ctx, c, of); return err },
-		)
-		mu.Lock()
-		defer mu.Unlock()
-		maps.Copy(described, members)
-		maps.Copy(committed, places)
-		return err
-	})
+	described, committed, err := admin.Standing(ctx, c, names)
 	if err != nil && len(described)+len(committed) == 0 {
 		return err
 	}

@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -201,5 +202,25 @@ func TestSeriesOfWhatIsUntold(t *testing.T) {
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+}
+
+// TestGroupsBesideSilentBrokers: the groups that some brokers tell of are answered
+// with and measured, beside who didn't tell of theirs; that a group is not among them
+// doesn't mean that it isn't there.
+func TestGroupsBesideSilentBrokers(t *testing.T) {
+	half := New(Config{Cluster: hugeCluster{groups: []Group{{Name: "g", Members: 2}}, untold: fmt.Errorf("broker 2: %w", consumer.ErrUnavailable)}})
+	for path, want := range map[string]struct {
+		code int
+		text string
+	}{
+		"/api/v1/groups":      {200, `"untold":"broker 2: cluster unavailable"`},
+		"/api/v1/groups/g":    {200, `"group":"g"`},
+		"/api/v1/groups/else": {503, "broker 2: cluster unavailable"},
+		"/metrics":            {200, `kafka_consumergroup_members{consumergroup="g"} 2`},
+	} {
+		if w := sent(half, "GET", path, ""); w.Code != want.code || !strings.Contains(w.Body.String(), want.text) {
+			t.Errorf("%s: %d, want %d with %s:\n%.500s", path, w.Code, want.code, want.text, w.Body.String())
+		}
 	}
 }

@@ -3,6 +3,7 @@ package console
 import (
 	"cmp"
 	"context"
+	"errors"
 	"maps"
 	"net/http"
 	"slices"
@@ -24,20 +25,12 @@ type reader struct {
 // readersOf finds the groups that have committed offsets of a topic, or whose
 // members read it, by name.
 func readersOf(ctx context.Context, c consumer.Cluster, topic string) ([]reader, error) {
-	groups, err := admin.Groups(ctx, c)
-	if err != nil {
-		return nil, err
-	}
+	groups, listErr := admin.Groups(ctx, c)
 	all := make([]string, len(groups))
 	for i := range groups {
 		all[i] = groups[i].Name
 	}
-	var committed map[string]map[offsets.TopicPartition]int64
-	var described map[string]*admin.Group
-	err = admin.Together(
-		func() (err error) { committed, err = admin.Committed(ctx, c, all); return err },
-		func() (err error) { described, err = admin.DescribeGroups(ctx, c, all); return err },
-	)
+	described, committed, err := admin.Standing(ctx, c, all)
 	var out []reader
 	for _, g := range groups {
 		one := reader{name: g.Name, state: stateName(g.State), at: map[offsets.TopicPartition]int64{}}
@@ -57,7 +50,7 @@ func readersOf(ctx context.Context, c consumer.Cluster, topic string) ([]reader,
 			out = append(out, one)
 		}
 	}
-	return out, err
+	return out, errors.Join(listErr, err)
 }
 
 // askDeleteTopic says what would be lost with a topic, and to whom.

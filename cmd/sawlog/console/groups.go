@@ -29,9 +29,9 @@ type groupsBody struct {
 var groupStates = []string{"Stable", "Empty", "PreparingRebalance", "CompletingRebalance", "Dead"}
 
 func (k *console) groups(ctx context.Context, c consumer.Cluster, w http.ResponseWriter, r *http.Request) error {
-	all, err := listGroups(ctx, c)
-	if err != nil {
-		return err
+	all, untold := listGroups(ctx, c)
+	if untold != nil && len(all) == 0 {
+		return untold
 	}
 	query := r.URL.Query()
 	body := groupsBody{Query: query.Get("q"), State: query.Get("state"), All: len(all), Lines: []string{"sawlog group list"}}
@@ -51,7 +51,7 @@ func (k *console) groups(ctx context.Context, c consumer.Cluster, w http.Respons
 	}
 	body.Pager = pages(r, len(picked), perPage)
 	body.Rows = picked[body.Pager.From:body.Pager.To]
-	body.Trouble = say(fillGroups(ctx, c, body.Rows))
+	body.Trouble = say(errors.Join(untold, fillGroups(ctx, c, body.Rows)))
 	k.draw(w, r, "groups.html", page{Title: "Groups", Nav: "groups", Body: body})
 	return nil
 }

@@ -78,13 +78,12 @@ func fillGroups(ctx context.Context, c consumer.Cluster, groups []groupState) er
 	for i := range groups {
 		names[i] = groups[i].Name
 	}
-	described, err := admin.DescribeGroups(ctx, c, names)
+	described, committed, err := admin.Standing(ctx, c, names)
 	for i := range groups {
 		if d := described[groups[i].Name]; d != nil {
 			groups[i].Members, groups[i].State = len(d.Members), cmp.Or(d.State, groups[i].State)
 		}
 	}
-	committed, offsetsErr := admin.Committed(ctx, c, names)
 	ends, endsErr := endsFor(ctx, c, committed)
 	for i := range groups {
 		g := &groups[i]
@@ -105,7 +104,7 @@ func fillGroups(ctx context.Context, c consumer.Cluster, groups []groupState) er
 		}
 		g.Topics = len(topics)
 	}
-	return errors.Join(err, offsetsErr, endsErr)
+	return errors.Join(err, endsErr)
 }
 
 // endsFor are the ends of the logs that groups have committed offsets of; untold

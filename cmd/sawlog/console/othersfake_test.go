@@ -107,7 +107,11 @@ func (b *brokers) Request(ctx context.Context, req kmsg.Request) (kmsg.Response,
 	case *kmsg.OffsetFetchRequest:
 		return b.committed(r), nil
 	case *kmsg.FindCoordinatorRequest:
-		return kmsg.NewPtrFindCoordinatorResponse(), nil
+		resp := kmsg.NewPtrFindCoordinatorResponse()
+		for _, key := range r.CoordinatorKeys {
+			resp.Coordinators = append(resp.Coordinators, kmsg.FindCoordinatorResponseCoordinator{Key: key, NodeID: 1})
+		}
+		return resp, nil
 	case *kmsg.FetchRequest:
 		return b.fetch(r), nil
 	}
@@ -186,6 +190,9 @@ func (b *brokers) deed(req kmsg.Request) kmsg.Response {
 
 func (b *brokers) metadata(r *kmsg.MetadataRequest) *kmsg.MetadataResponse {
 	resp := kmsg.NewPtrMetadataResponse()
+	for id := int32(1); id <= 3; id++ {
+		resp.Brokers = append(resp.Brokers, kmsg.MetadataResponseBroker{NodeID: id, Host: "127.0.0.1", Port: 9091 + id})
+	}
 	if r.Topics == nil {
 		resp.Topics = b.topics
 	}

@@ -95,6 +95,7 @@ func TestPreviewsOfSilentLeaders(t *testing.T) {
 	for _, path := range []string{"/console/group/delete", "/console/group/offsets"} {
 		s.has(s.page(path+query, http.StatusOK), "<dt>Yet to read</dt><dd>not known</dd>", "Not all could be asked", ">100<")
 	}
+	s.has(s.page("/console/groups", http.StatusOK), "group-0000", "broker 2: no answer")
 	s.has(s.page("/console/group"+query, http.StatusOK), "<dt>Lag</dt><dd>– records</dd>", "– records behind")
 	s.has(s.page("/console/topics/topic-000/delete", http.StatusOK), "Not all could be asked", `<td class="n">not known</td>`)
 	b.silent[2] = false
