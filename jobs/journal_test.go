@@ -24,7 +24,7 @@ func goldenRecords(t *testing.T) []entry {
 		Outcome: loader.Outcome{
 			Run: "pageviews-hourly-20261129T140000Z", Job: "pageviews-hourly", Status: Committed, Plan: "0123456789abcdef",
 			Rows: 90, Quarantined: 7, Skipped: 2, Files: 3, Bytes: 4096,
-			Ranges: []loader.OutcomeRange{{Topic: "pageviews", Partition: 1, Start: 100, End: 200, Data: 90, Skipped: 2, Quarantined: 7, Control: 1}},
+			Ranges: []loader.OutcomeRange{{Topic: "pageviews", Partition: 1, Start: 100, End: 200, Account: loader.Account{Data: 90, Skipped: 2, Quarantined: 7, Control: 1}}},
 			Hours:  []loader.OutcomeHour{{Hour: "2026-11-29T13:00:00Z", Rows: 90, Late: 4}},
 		},
 	}

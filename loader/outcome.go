@@ -31,17 +31,11 @@ type Outcome struct {
 
 // OutcomeRange accounts for the range of one partition.
 type OutcomeRange struct {
-	Topic       string         `json:"topic"`
-	Partition   int32          `json:"partition"`
-	Start       offsets.Offset `json:"start"`
-	End         offsets.Offset `json:"end"`
-	Data        int64          `json:"data"`
-	Skipped     int64          `json:"skipped"`
-	Quarantined int64          `json:"quarantined"`
-	Control     int64          `json:"control"`
-	Aborted     int64          `json:"aborted"`
-	Compacted   int64          `json:"compacted"`
-	Gap         int64          `json:"gap"`
+	Topic     string         `json:"topic"`
+	Partition int32          `json:"partition"`
+	Start     offsets.Offset `json:"start"`
+	End       offsets.Offset `json:"end"`
+	Account
 }
 
 // OutcomeHour is one bucket a run wrote to.
@@ -102,8 +96,7 @@ func (o *Outcome) count(inputs []Input, files []File) {
 		}
 		o.Skipped += in.Skipped
 		o.Ranges = append(o.Ranges, OutcomeRange{
-			Topic: in.Topic, Partition: in.Partition, Start: in.Start, End: in.End, Data: in.Data, Skipped: in.Skipped,
-			Quarantined: in.Quarantined, Control: in.Control, Aborted: in.Aborted, Compacted: in.Compacted, Gap: in.Gap,
+			Topic: in.Topic, Partition: in.Partition, Start: in.Start, End: in.End, Account: in.Account,
 		})
 	}
 	for i := range files {

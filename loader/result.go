@@ -31,21 +31,10 @@ type Input struct {
 	Topic     string          `json:"topic"`
 	Partition int32           `json:"partition"`
 	offsets.Range
-	Data        int64 `json:"data"`
-	Skipped     int64 `json:"skipped"`
-	Quarantined int64 `json:"quarantined"`
-	Control     int64 `json:"control"`
-	Aborted     int64 `json:"aborted"`
-	Compacted   int64 `json:"compacted"`
-	Gap         int64 `json:"gap"`
+	Account
 	// Watermark is the largest plausible event time seen, in microseconds;
 	// math.MinInt64 = none.
 	Watermark int64 `json:"watermark"`
-}
-
-// Accounted is the sum that must equal End − Start.
-func (in Input) Accounted() int64 {
-	return in.Data + in.Skipped + in.Quarantined + in.Control + in.Aborted + in.Compacted + in.Gap
 }
 
 // File is one file of a split, staged and then published.

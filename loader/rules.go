@@ -136,11 +136,6 @@ func (f *Fold) checkPlan(rec *Record, broken breaker) error {
 	return nil
 }
 
-// negative tells of a count below zero.
-func (in *Input) negative() bool {
-	return min(in.Data, in.Skipped, in.Quarantined, in.Control, in.Aborted, in.Compacted, in.Gap) < 0
-}
-
 // checkFiles holds the files a record makes visible against the fold.
 func (f *Fold) checkFiles(rec *Record, broken breaker) (rows, badRows int64, err error) {
 	seen := map[string]bool{}

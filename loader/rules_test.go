@@ -28,7 +28,7 @@ func loadRecord() *Record {
 		Base: -1, Published: -1, Schema: fakeSchema(),
 		Inputs: []Input{{
 			Cluster: fakeCluster, TopicID: fakeTopic, Topic: "views", Range: offsets.Range{Start: 0, End: 10},
-			Data: 8, Quarantined: 2, Watermark: (hourZero + 7000) * 1e6,
+			Account: Account{Data: 8, Quarantined: 2}, Watermark: (hourZero + 7000) * 1e6,
 		}},
 		Files: []File{
 			fakeFile(planA, "h0/a.parquet", hourPtr(0), 5), fakeFile(planA, "h1/a.parquet", hourPtr(1), 3),

@@ -152,12 +152,6 @@ func compareFiles(a, b *File) int {
 
 // add counts a further piece of the same partition.
 func (in *Input) add(piece *Input) {
-	in.Data += piece.Data
-	in.Skipped += piece.Skipped
-	in.Quarantined += piece.Quarantined
-	in.Control += piece.Control
-	in.Aborted += piece.Aborted
-	in.Compacted += piece.Compacted
-	in.Gap += piece.Gap
+	in.Add(&piece.Account)
 	in.Watermark = max(in.Watermark, piece.Watermark)
 }

@@ -210,9 +210,7 @@ func (t *task) readRange(ctx context.Context, phase string, i int, fn func(rng i
 		}
 	}
 	t.done = before + in.Len()
-	c := r.Counts()
-	in.Control, in.Aborted, in.Compacted = c.Control, c.Aborted, c.Compacted
-	in.Data = c.Data - in.Skipped - in.Quarantined
+	in.take(r.Counts())
 	return nil
 }
 

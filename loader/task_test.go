@@ -145,7 +145,7 @@ func TestTaskCountsAddUp(t *testing.T) {
 	in := res.Inputs[0]
 	want := Input{
 		Cluster: "source", TopicID: in.TopicID, Topic: "views", Range: offsets.Range{End: 5},
-		Data: 2, Skipped: 1, Quarantined: 1, Control: 1, Watermark: time.Date(2026, 11, 29, 9, 1, 0, 0, time.UTC).UnixMicro(),
+		Account: Account{Data: 2, Skipped: 1, Quarantined: 1, Control: 1}, Watermark: time.Date(2026, 11, 29, 9, 1, 0, 0, time.UTC).UnixMicro(),
 	}
 	if in != want {
 		t.Errorf("input %+v\nwant  %+v", in, want)

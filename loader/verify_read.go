@@ -84,8 +84,7 @@ func (r *splitReader) readAll(ctx context.Context) error {
 // in the report and is no error.
 func (r *splitReader) readRange(ctx context.Context, rng *SplitRange, in *Input) error {
 	counts, err := r.each(ctx, rng, func(m *formats.Message) error { return r.take(m, in) })
-	in.Control, in.Aborted, in.Compacted, in.Gap = counts.Control, counts.Aborted, counts.Compacted, counts.Gap
-	in.Data = counts.Data - in.Skipped - in.Quarantined
+	in.take(counts)
 	r.check.out.Offsets += in.Accounted() - in.Gap
 	var lost *lostError
 	switch coded := coded(err, ExitFailed); {

@@ -153,20 +153,20 @@ func foreignTransactions(n *node) {
 
 	path, root := n.job("tx", textJob)
 	x.loads(path,
-		loader.OutcomeRange{Partition: 0, Start: 0, End: 8, Data: 4, Control: 4},
-		loader.OutcomeRange{Partition: 1, Start: 0, End: 7, Data: 3, Control: 2, Aborted: 2},
-		loader.OutcomeRange{Partition: 2, Start: 0, End: 10, Data: 6, Control: 2, Aborted: 2},
-		loader.OutcomeRange{Partition: 3, Start: 0, End: 5, Data: 2, Control: 1, Aborted: 2})
+		loader.OutcomeRange{Partition: 0, Start: 0, End: 8, Account: loader.Account{Data: 4, Control: 4}},
+		loader.OutcomeRange{Partition: 1, Start: 0, End: 7, Account: loader.Account{Data: 3, Control: 2, Aborted: 2}},
+		loader.OutcomeRange{Partition: 2, Start: 0, End: 10, Account: loader.Account{Data: 6, Control: 2, Aborted: 2}},
+		loader.OutcomeRange{Partition: 3, Start: 0, End: 5, Account: loader.Account{Data: 2, Control: 1, Aborted: 2}})
 	x.put(nil, 2, 1) // behind the open transaction
 	if o := n.outcome(0, "run", path); o.Status != "covered" {
 		t.Errorf("behind an open transaction: %s, %+v", o.Status, o.Ranges)
 	}
 	x.end(c, kgo.TryCommit, 2)
-	x.loads(path, loader.OutcomeRange{Partition: 2, Start: 10, End: 14, Data: 3, Control: 1})
+	x.loads(path, loader.OutcomeRange{Partition: 2, Start: 10, End: 14, Account: loader.Account{Data: 3, Control: 1}})
 	x.begin(a) // markers and aborted records alone: offsets go on, no row comes
 	x.put(a, 0, 2)
 	x.end(a, kgo.TryAbort, 0)
-	x.loads(path, loader.OutcomeRange{Partition: 0, Start: 8, End: 11, Control: 1, Aborted: 2})
+	x.loads(path, loader.OutcomeRange{Partition: 0, Start: 8, End: 11, Account: loader.Account{Control: 1, Aborted: 2}})
 	if rows, distinct := rowsOf(t, root); rows != 18 || distinct != 18 {
 		t.Errorf("%d rows, %d different, want 18", rows, distinct)
 	}
@@ -186,9 +186,9 @@ func (x *transactions) cuts() {
 		rng  string
 		want loader.OutcomeRange
 	}{
-		{"tx/1=0..5", loader.OutcomeRange{Start: 0, End: 5, Data: 3, Control: 1, Aborted: 1}},
-		{"tx/1=5..6", loader.OutcomeRange{Start: 5, End: 6, Aborted: 1}},
-		{"tx/1=6..7", loader.OutcomeRange{Start: 6, End: 7, Control: 1}},
+		{"tx/1=0..5", loader.OutcomeRange{Start: 0, End: 5, Account: loader.Account{Data: 3, Control: 1, Aborted: 1}}},
+		{"tx/1=5..6", loader.OutcomeRange{Start: 5, End: 6, Account: loader.Account{Aborted: 1}}},
+		{"tx/1=6..7", loader.OutcomeRange{Start: 6, End: 7, Account: loader.Account{Control: 1}}},
 	} {
 		c.want.Topic, c.want.Partition = "tx", 1
 		if o := n.outcome(0, "run", path, "--range", c.rng); len(o.Ranges) != 1 || o.Ranges[0] != c.want {

@@ -64,7 +64,7 @@ func (runner) Run(ctx context.Context, s *jobs.Spec, _ jobs.Set, p *jobs.Planned
 	}
 	return &loader.Outcome{
 		Status: jobs.Committed, Plan: p.ID, Rows: 1234567, Number: 3,
-		Ranges: []loader.OutcomeRange{{Topic: "pageviews", Start: 0, End: 1234567, Data: 1234567}},
+		Ranges: []loader.OutcomeRange{{Topic: "pageviews", Start: 0, End: 1234567, Account: loader.Account{Data: 1234567}}},
 		Hours:  []loader.OutcomeHour{{Hour: "2026-11-29T13:00:00Z", Rows: 1234567}},
 	}, nil
 }

@@ -29,7 +29,7 @@ func TestLongRunsAreTurned(t *testing.T) {
 		splits = append(splits, loader.Split{Index: i, Ranges: []loader.SplitRange{r}})
 		at := hour.Add(-time.Duration(i) * time.Hour).Unix()
 		rec.Files = append(rec.Files, loader.File{Path: fmt.Sprintf("dt=x/file-%05d.parquet", i), Hour: &at, Rows: 1})
-		out.Ranges = append(out.Ranges, loader.OutcomeRange{Topic: "pageviews", Partition: int32(i), End: 1, Data: 1})
+		out.Ranges = append(out.Ranges, loader.OutcomeRange{Topic: "pageviews", Partition: int32(i), End: 1, Account: loader.Account{Data: 1}})
 		out.Hours = append(out.Hours, loader.OutcomeHour{Hour: hour.Add(-time.Duration(i) * time.Hour).Format(time.RFC3339), Rows: 1})
 	}
 	s, err := jobs.Open(context.Background(), jobs.Config{Journal: &journal{}, Runner: long{out: out}, Now: func() time.Time { return noon }})

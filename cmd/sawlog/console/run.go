@@ -147,14 +147,9 @@ func stagesOf(phases []jobs.Phase) []stage {
 
 // reasonsOf says what became of the offsets that are no rows.
 func reasonsOf(run *jobs.Run) []reason {
-	var t loader.OutcomeRange
-	for _, in := range run.Ranges {
-		t.Skipped += in.Skipped
-		t.Quarantined += in.Quarantined
-		t.Control += in.Control
-		t.Aborted += in.Aborted
-		t.Compacted += in.Compacted
-		t.Gap += in.Gap
+	var t loader.Account
+	for i := range run.Ranges {
+		t.Add(&run.Ranges[i].Account)
 	}
 	var out []reason
 	for _, c := range []reason{
