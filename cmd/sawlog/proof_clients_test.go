@@ -417,16 +417,8 @@ func TestSoakServerKilled(t *testing.T) {
 	n.run("job", "apply", path)
 	s := n.stream(topic, partitions, 4*time.Millisecond)
 	rnd := rand.New(rand.NewPCG(6, 2026))
-	interrupted := map[string]bool{}
-	cutOff := func() (count int) { // runs that a kill ended and that were taken up
-		for _, r := range n.runsOf(topic) {
-			if slices.ContainsFunc(r.Attempts, func(a jobs.Attempt) bool { return a.Status == jobs.Interrupted }) {
-				count++
-			}
-		}
-		return count
-	}
-	for k := 0; k < kills || k < 10*kills && cutOff() < 2; k++ {
+	interrupted, seen := map[string]bool{}, seenRuns{}
+	for k := 0; k < kills || k < 10*kills && seen.cutOff() < 2; k++ {
 		n.try("run", topic) // it may be refused while another is queued
 		if rnd.IntN(3) > 0 {
 			if id := n.running(topic); id != "" {
@@ -437,20 +429,22 @@ func TestSoakServerKilled(t *testing.T) {
 		n.kill()
 		n.start()
 		n.ready()
+		seen.look(n, topic)
 	}
 	acked, failed := s.end(t)
 	if len(failed) > 0 {
 		t.Errorf("%d records failed for good", len(failed))
 	}
 	n.run("run", topic, "--wait")
+	seen.look(n, topic)
 	log := n.readAll(topic)
 	checkLog(t, log, acked)
 	if rows, distinct := rowsOf(t, root); rows != int64(len(log)) || distinct != rows {
 		t.Errorf("%d rows, %d different, the log holds %d", rows, distinct, len(log))
 	}
 	n.clean(root)
-	for _, r := range n.runsOf(topic) {
-		if r.Status != "committed" && r.Status != "covered" {
+	for _, r := range seen {
+		if !r.Good() {
 			t.Errorf("run %s is %s: %s", r.Run, r.Status, r.Reason)
 		}
 		delete(interrupted, r.Run)
@@ -458,15 +452,16 @@ func TestSoakServerKilled(t *testing.T) {
 	if len(interrupted) > 0 {
 		t.Errorf("runs %v were forgotten", interrupted)
 	}
-	if again := cutOff(); again < 2 {
-		t.Errorf("only %d runs were cut off by a kill and taken up", again)
+	again := seen.cutOff()
+	if again < 2 {
+		t.Errorf("only %d attempts were cut off by a kill", again)
 	}
+	t.Logf("%d records, %d runs, %d attempts were cut off", len(log), len(seen), again)
 }
 
 type runLine struct {
 	Run, Status, Reason string
 	Attempt             int
-	Attempts            []jobs.Attempt
 }
 
 func (n *node) runsOf(job string) []runLine {
