@@ -5,6 +5,7 @@ import (
 	"path"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -18,6 +19,7 @@ type Hadoop struct {
 	Binary           string            // sawlog of the tasks: a path on every node, or a URI; empty = that of the driver is shipped
 	Queue            string            // empty = the cluster's default
 	Conf             map[string]string // properties of the job, as -D gives them
+	SendKeytab       bool              // the keytab of the root goes along with applications
 }
 
 // property is the name of a property of Hadoop's.
@@ -46,6 +48,9 @@ func (s *Spec) readHadoop(sec *section) {
 	if h.Queue = sec.text("queue", ""); strings.ContainsAny(h.Queue, " ,") {
 		sec.say("queue", "%q: want the name of one queue", h.Queue)
 	}
+	if h.SendKeytab = sec.boolean("send_keytab", false); h.SendKeytab && s.Output.Access.Keytab == "" {
+		sec.say("send_keytab", "wants output.hdfs: {keytab: …, principal: …}: a ticket of kinit can't be sent")
+	}
 	h.Conf = sec.pairs("conf")
 	for _, key := range sortedKeys(h.Conf) {
 		switch {
@@ -53,6 +58,8 @@ func (s *Spec) readHadoop(sec *section) {
 			sec.say("conf", "%q is no name of a property", key)
 		case slices.Contains(hadoopOwn, key):
 			sec.say("conf", "%s is the engine's own: how many attempts is run.retries", key)
+		case h.SendKeytab && key == "mapreduce.job.credentials.json":
+			sec.say("conf", "%s is how the keytab goes along: name a file of secrets by mapreduce.job.credentials.binary", key)
 		}
 	}
 }
@@ -68,6 +75,7 @@ func explainHadoop(e *explainer, r *RunRule) {
 		c.list("command", h.Command)
 		c.scalar("binary", h.Binary)
 		c.scalar("queue", h.Queue)
+		c.plain("send_keytab", strconv.FormatBool(h.SendKeytab))
 		c.pairs("conf", h.Conf)
 	})
 }

@@ -52,6 +52,7 @@ func TestHadoop(t *testing.T) {
 		{"mapreduce.map.cpu.vcores: 2", "'a b': 9", "no name of a property"},
 		{"'hdfs://nn1.example:8020/warehouse/views'", "'file:///tmp/x'", "hdfs://"},
 		{"/warehouse/views", "/warehouse/a,b", "for a pattern"},
+		{"queue: etl", "send_keytab: true", "a ticket of kinit can't be sent"},
 		{"nn1.example:8020", "127.0.0.1:8020", "NameNode on loopback (127.0.0.1:8020)"},
 		{"k1.example:9092", "[::1]:9092", "broker on loopback ([::1]:9092)"},
 	} {
@@ -59,6 +60,19 @@ func TestHadoop(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), c.says) {
 			t.Errorf("%s instead of %s: %v, want %q", c.new, c.old, err, c.says)
 		}
+	}
+	sent := strings.NewReplacer("queue: etl", "send_keytab: true", "/views'}", "/views', hdfs: {keytab: /etc/etl.keytab, principal: etl@EX.ORG}}").Replace(onHadoop)
+	if s, err = Parse([]byte(sent), "job.yaml"); err != nil || !s.Run.Hadoop.SendKeytab {
+		t.Fatalf("%v: want the keytab to be sent", err)
+	}
+	if text, err = s.Explain(); err == nil {
+		again, err = Parse(text, "explained.yaml")
+	}
+	if err != nil || !again.Run.Hadoop.SendKeytab {
+		t.Errorf("explained, it isn't sent: %v", err)
+	}
+	if _, err := Parse([]byte(strings.Replace(sent, "mapreduce.map.cpu.vcores: 2", "mapreduce.job.credentials.json: /x", 1)), "job.yaml"); err == nil || !strings.Contains(err.Error(), "credentials.binary") {
+		t.Errorf("the way of the keytab may be changed: %v", err)
 	}
 	for _, key := range hadoopOwn {
 		if _, err := Parse([]byte(strings.Replace(onHadoop, "mapreduce.map.cpu.vcores", key, 1)), "job.yaml"); err == nil {

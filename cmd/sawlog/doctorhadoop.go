@@ -35,11 +35,11 @@ enough, 1 anything else.`,
 			if job.Run.Engine != jobs.EngineHadoop {
 				return output.Errorf(output.Usage, "job %s: run.engine is %s", job.Name, job.Run.Engine).WithHint("doctor hadoop looks at jobs with run: {engine: hadoop}")
 			}
-			negotiate, err := hdfs.Negotiate(job.Output.Root, job.Output.Access)
+			who, err := hdfs.Identify(job.Output.Root, job.Output.Access)
 			if err != nil {
 				return &output.Error{Code: storeCode(err), Err: err, Hint: "sawlog doctor hdfs " + args[0]}
 			}
-			list, code := clusterFindings(hadoop.Examine(cmd.Context(), hadoop.Settings(job.Run.Hadoop), job.Output.Access, negotiate, job.Run.Memory))
+			list, code := clusterFindings(hadoop.Examine(cmd.Context(), hadoop.Settings(job.Run.Hadoop), job.Output.Access, (*hadoop.Login)(who), job.Run.Memory))
 			reach, failed := a.examineReach(cmd.Context(), job)
 			if code == output.OK {
 				code = failed

@@ -33,11 +33,11 @@ func useEngine(ctx context.Context, d *loader.Driver, run *jobs.RunRule) error {
 	}
 	d.Spread = true
 	if run.Engine == jobs.EngineHadoop {
-		negotiate, err := hdfs.Negotiate(d.Sink.Root(), d.Access)
+		who, err := hdfs.Identify(d.Sink.Root(), d.Access)
 		if err != nil {
 			return &output.Error{Code: storeCode(err), Err: err}
 		}
-		d.Engine = &hadoop.Engine{Sink: d.Sink, Negotiate: negotiate, Logger: d.Logger, Settings: hadoop.Settings(run.Hadoop)}
+		d.Engine = &hadoop.Engine{Sink: d.Sink, Login: (*hadoop.Login)(who), Logger: d.Logger, Settings: hadoop.Settings(run.Hadoop)}
 		return nil
 	}
 	k := run.Kubernetes

@@ -37,10 +37,17 @@ type cluster struct {
 	fail   func(r *http.Request) bool // which requests get 503
 	submit func(args []string) string // what the command says instead of submitting; "" = it submits
 
+	calls  []called // of the command; one after the other
 	mu     sync.Mutex
 	apps   []*yarnApp
 	asleep []*os.Process
 	tasks  sync.WaitGroup
+}
+
+// called is what the command that submits was given.
+type called struct {
+	Args, Env []string
+	Secrets   map[string]string
 }
 
 const hadoopEnv = "SAWLOG_TEST_HADOOP"
@@ -48,7 +55,17 @@ const hadoopEnv = "SAWLOG_TEST_HADOOP"
 // hadoopMain is what the test binary does when it is called as the command that
 // runs Hadoop Streaming.
 func hadoopMain(addr string) {
-	body, err := json.Marshal(os.Args[1:])
+	call := called{Args: os.Args[1:], Env: os.Environ()}
+	if slices.ContainsFunc(call.Args, func(arg string) bool { return strings.HasPrefix(arg, "mapreduce.job.credentials.json=") }) {
+		text, err := os.ReadFile(secretsPath)
+		if err == nil {
+			err = json.Unmarshal(text, &call.Secrets)
+		}
+		if err != nil {
+			panic(err)
+		}
+	}
+	body, err := json.Marshal(call)
 	if err != nil {
 		panic(err)
 	}
@@ -70,9 +87,10 @@ func newCluster(t *testing.T) *cluster {
 	c := &cluster{t: t}
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /submit", func(w http.ResponseWriter, r *http.Request) {
-		var args []string
-		_ = json.NewDecoder(r.Body).Decode(&args)
-		_ = json.NewEncoder(w).Encode(c.take(args))
+		var call called
+		_ = json.NewDecoder(r.Body).Decode(&call)
+		c.calls = append(c.calls, call)
+		_ = json.NewEncoder(w).Encode(c.take(call.Args))
 	})
 	const api = "/ws/v1/cluster/"
 	mux.HandleFunc("GET "+api+"apps", c.list)

@@ -1,20 +1,11 @@
 package hadoop
 
 import (
-	"bytes"
-	"context"
-	"errors"
 	"fmt"
-	"log/slog"
 	"maps"
-	"os"
-	"os/exec"
-	"runtime"
 	"slices"
 	"strconv"
 	"strings"
-	"syscall"
-	"time"
 
 	"sawlog/loader"
 )
@@ -36,6 +27,8 @@ type job struct {
 	tag   string
 	input string // path of the lines under the root
 	user  string
+	// kerberos has the user be whose ticket it is, secrets has some go along.
+	kerberos, secrets bool
 }
 
 const (
@@ -95,6 +88,9 @@ func arguments(s Settings, j *job) ([]string, error) {
 	for _, kv := range j.own() {
 		set(kv[0], kv[1])
 	}
+	if j.secrets {
+		set("mapreduce.job.credentials.json", secretsPath)
+	}
 	mapper := s.Binary
 	if strings.Contains(s.Binary, "://") {
 		args, mapper = append(args, "-files", s.Binary+"#sawlog"), "sawlog"
@@ -107,7 +103,7 @@ func arguments(s Settings, j *job) ([]string, error) {
 		"-outputformat", "org.apache.hadoop.mapred.lib.NullOutputFormat",
 		"-mapper", mapper+" task exec --stdin --streaming",
 	)
-	if j.user != "" {
+	if j.user != "" && !j.kerberos {
 		// Without Kerberos a container runs as the NodeManager's user.
 		args = append(args, "-cmdenv", "HADOOP_USER_NAME="+j.user)
 	}
@@ -125,42 +121,6 @@ func (j *job) own() [][2]string {
 		{"mapreduce.input.lineinputformat.linespermap", "1"},
 		{"stream.map.input.ignoreKey", "true"},
 		{"stream.non.zero.exit.is.failure", "true"},
-	}
-}
-
-// call runs the command that submits. It dies with this process, so that a driver
-// that is killed leaves nobody behind who submits later.
-func call(ctx context.Context, command, args []string, as string, log *slog.Logger) error {
-	// The kernel kills the child when the thread that started it ends.
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
-
-	full := slices.Concat(command, args)
-	cmd := exec.CommandContext(ctx, full[0], full[1:]...)
-	if as != "" {
-		cmd.Env = append(os.Environ(), "HADOOP_USER_NAME="+as)
-	}
-	// A group of its own: Ctrl-C is for this process.
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
-	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
-	cmd.WaitDelay = 5 * time.Second
-	var said bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &said, &said
-	log.Debug("submitting", "command", full)
-	err := cmd.Run()
-	log.Debug("the command has ended", "err", err, "said", said.String())
-	switch {
-	case err == nil:
-		return nil
-	case ctx.Err() != nil:
-		return &loader.Error{Code: loader.ExitUnavailable, Msg: fmt.Sprintf("%s did not submit within %v: %s", command[0], submitTime, why(said.String()))}
-	case errors.Is(err, exec.ErrNotFound):
-		return &loader.Error{
-			Code: loader.ExitUsage, Msg: "hadoop engine", Err: err,
-			Hint: "install Hadoop's client, or say under run.hadoop.command how Hadoop Streaming is called, such as [hadoop, jar, /path/of/hadoop-streaming.jar]",
-		}
-	default:
-		return &loader.Error{Code: codeOf(said.String()), Msg: fmt.Sprintf("%s: %s", strings.Join(command, " "), why(said.String())), Err: err}
 	}
 }
 

@@ -25,12 +25,12 @@ type Finding struct {
 // Examine looks at what a run with tasks of this memory (bytes) would need,
 // without submitting anything. What can't be asked after another thing failed is
 // left out.
-func Examine(ctx context.Context, s Settings, access sink.Access, negotiate func(*http.Request) error, memory int64) []Finding {
+func Examine(ctx context.Context, s Settings, access sink.Access, login *Login, memory int64) []Finding {
 	found := []Finding{examineCommand(s), examineBinary(s)}
-	if negotiate != nil {
-		found = append(found, examineLogin(access))
+	if login != nil {
+		found = append(found, examineLogin(login, s.SendKeytab))
 	}
-	rm, err := newResourceManager(s.ResourceManagers, userOf(access), negotiate)
+	rm, err := newResourceManager(s.ResourceManagers, userOf(access, login), login)
 	if err != nil {
 		return append(found, Finding{Check: "ResourceManager", Err: err})
 	}
@@ -66,17 +66,25 @@ func examineBinary(s Settings) Finding {
 
 // examineLogin wants a login that tasks have, too, on a cluster with Kerberos:
 // they get no delegation tokens, which the HDFS client of a task can't use.
-func examineLogin(a sink.Access) Finding {
-	if a.Keytab == "" {
-		return Finding{
-			Check: "login of tasks", Err: &loader.Error{Code: loader.ExitAuth, Msg: "a ticket of kinit stays on this machine, and tasks have none"},
-			Advice: "give output.hdfs a keytab and a principal, and put the keytab at its path on every node, readable by whoever containers run as",
-		}
+func examineLogin(l *Login, send bool) Finding {
+	f := Finding{Check: "login of tasks"}
+	if f.Err = l.check(); f.Err != nil {
+		f.Advice = f.Err.(*loader.Error).Hint
+		return f
 	}
-	return Finding{
-		Check:  "login of tasks",
-		Detail: fmt.Sprintf("%s by %s, which has to lie at that path on every node, readable by whoever containers run as", a.Principal, a.Keytab),
+	if !send {
+		f.Detail = fmt.Sprintf("%s by %s, which has to lie at that path on every node, readable by whoever containers run as", l.Principal, l.Keytab)
+		return f
 	}
+	if _, _, err := l.Pack(); err != nil {
+		f.Err, f.Advice = &loader.Error{Code: loader.ExitAuth, Err: err}, "klist -kt KEYTAB tells the principals of a keytab"
+		return f
+	}
+	f.Detail = fmt.Sprintf("%s by %s, whose keys of it go along with each application", l.Principal, l.Keytab)
+	if p := l.protection(); p != "privacy" {
+		f.Detail += fmt.Sprintf("; hadoop.rpc.protection is %s, so that they can be read on the wire between servers", p)
+	}
+	return f
 }
 
 // examine asks who the ResourceManager is.

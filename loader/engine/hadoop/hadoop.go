@@ -16,9 +16,15 @@
 // back after it died finds the application, if that still runs, and follows it;
 // what it didn't carry out is submitted after.
 //
-// On a cluster with Kerberos the command needs a ticket of whoever runs the
-// driver (kinit), the ResourceManager is asked with one of the identity that
-// reaches the root, and tasks use the keytab at its path on their node.
+// On a cluster with Kerberos the driver is who reaches the root: with a ticket of
+// that identity it asks the ResourceManager, and the command that submits logs in
+// by the same keytab ($KRB5PRINCIPAL and $KRB5KEYTAB, Hadoop 3.1 and later; an
+// older one needs kinit). Tasks use the keytab at its path on their node, or one
+// that goes along with the application, where the job asks for it: not as a file,
+// which NodeManagers would keep in their caches, but as secrets of the job's
+// credentials (mapreduce.job.credentials.json), which Hadoop hands to containers
+// beside its own tokens, in a file private to them that goes with them. From this
+// process to the command they go by a file that has no name.
 package hadoop
 
 import (
@@ -27,7 +33,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net/http"
 	"net/url"
 	"os"
 	"os/user"
@@ -48,17 +53,17 @@ type Settings struct {
 	Binary string
 	Queue  string            // empty = the cluster's default
 	Conf   map[string]string // of the job, over what the engine says where that may be changed
+	// SendKeytab has the keytab go along with applications.
+	SendKeytab bool
 }
 
 // Engine runs tasks on a YARN cluster.
 type Engine struct {
 	Settings
-	Sink sink.Sink // the root, as this process reaches it
-	// Negotiate puts a ticket into requests to the ResourceManager; nil without
-	// Kerberos.
-	Negotiate func(*http.Request) error
-	Logger    *slog.Logger
-	Poll      time.Duration // between two looks; default 2 s
+	Sink   sink.Sink // the root, as this process reaches it
+	Login  *Login    // nil without Kerberos
+	Logger *slog.Logger
+	Poll   time.Duration // between two looks; default 2 s
 }
 
 // mostTasks of one application: its ApplicationMaster holds all in memory.
@@ -95,12 +100,15 @@ func (r *run) carryOut(ctx context.Context) error {
 	if r.log == nil {
 		r.log = slog.New(slog.DiscardHandler)
 	}
+	if err := r.Login.check(); err != nil {
+		return err
+	}
 	list, err := loader.NewTaskList(r.Sink, r.work)
 	if err != nil {
 		return err
 	}
 	r.tag = list.Tag()
-	if r.rm, err = newResourceManager(r.ResourceManagers, userOf(r.work.Access), r.Negotiate); err != nil {
+	if r.rm, err = newResourceManager(r.ResourceManagers, r.user(), r.Login); err != nil {
 		return err
 	}
 	r.watch = loader.Watch{Sink: r.Sink, Logger: r.Logger, Poll: r.Poll}
@@ -167,6 +175,10 @@ const submitTime = 5 * time.Minute
 func (r *run) submit(ctx context.Context, list *loader.TaskList) (id string, err error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), submitTime)
 	defer cancel()
+	order, err := r.order(list)
+	if err != nil {
+		return "", err
+	}
 	input, err := list.Put(r.Sink)
 	if err != nil {
 		return "", err
@@ -180,16 +192,17 @@ func (r *run) submit(ctx context.Context, list *loader.TaskList) (id string, err
 		s.Binary = (&url.URL{Scheme: "file", Path: self}).String()
 	}
 	args, err := arguments(s, &job{
-		Work: r.work, tasks: len(list.Splits), tag: r.tag, input: input, user: userOf(r.work.Access),
+		Work: r.work, tasks: len(list.Splits), tag: r.tag, input: input, user: r.user(), kerberos: r.Login != nil, secrets: len(order.secrets) > 0,
 	})
 	if err != nil {
 		return "", err
 	}
+	order.args = args
 	before, err := r.rm.tagged(ctx, r.tag)
 	if err != nil {
 		return "", err
 	}
-	failed := call(ctx, s.command(), args, r.work.Access.User, r.log)
+	failed := order.call(ctx, r.log)
 	after, err := r.rm.tagged(context.WithoutCancel(ctx), r.tag)
 	if err != nil {
 		return "", errors.Join(failed, err)
@@ -223,9 +236,15 @@ func (r *run) one(ctx context.Context, made []app) (id string) {
 // where this process didn't come to it.
 func outputDir(tag string) string { return path.Join(loader.TempDir, tag) }
 
-// userOf is who submits on a cluster without Kerberos, as Hadoop's own clients
-// find it.
-func userOf(a sink.Access) string {
+// user is who submits.
+func (r *run) user() string { return userOf(r.work.Access, r.Login) }
+
+// userOf is who submits: whose ticket it is, or without Kerberos as Hadoop's own
+// clients find it.
+func userOf(a sink.Access, l *Login) string {
+	if l != nil {
+		return l.user()
+	}
 	if name := cmp.Or(a.User, os.Getenv("HADOOP_USER_NAME")); name != "" {
 		return name
 	}

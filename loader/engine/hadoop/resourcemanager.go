@@ -33,10 +33,10 @@ const (
 	mostBytes = 64 << 20 // of an answer
 )
 
-func newResourceManager(addrs []string, user string, negotiate func(*http.Request) error) (*resourceManager, error) {
-	m := &resourceManager{user: user, sign: negotiate}
-	if m.sign == nil {
-		m.sign = func(*http.Request) error { return nil }
+func newResourceManager(addrs []string, user string, login *Login) (*resourceManager, error) {
+	m := &resourceManager{user: user, sign: func(*http.Request) error { return nil }}
+	if login != nil {
+		m.sign = login.Negotiate
 	}
 	m.client = &http.Client{Timeout: askTime, CheckRedirect: func(r *http.Request, via []*http.Request) error {
 		if len(via) > 3 {

@@ -173,12 +173,28 @@ func TestExamine(t *testing.T) {
 			t.Errorf("%+v", f)
 		}
 	}
-	ticket := func(*http.Request) error { return nil }
-	for keytab, code := range map[string]int{"": loader.ExitAuth, "/etc/etl.keytab": 0} {
-		found := Examine(t.Context(), s, sink.Access{Keytab: keytab}, ticket, 512<<20)
+	for _, c := range []struct {
+		keytab, protection string
+		send               bool
+		code               int
+		says               string
+	}{
+		{"", "", false, loader.ExitAuth, "send_keytab"},
+		{"", "", true, loader.ExitAuth, "send_keytab"},
+		{"/etc/etl.keytab", "", false, 0, "/etc/etl.keytab, which has to lie at that path on every node"},
+		{"/etc/etl.keytab", "", true, 0, "hadoop.rpc.protection is authentication"},
+		{"/etc/etl.keytab", "privacy", true, 0, "/etc/etl.keytab, whose keys of it go along"},
+		{"gone", "", true, loader.ExitAuth, "klist"},
+	} {
+		s, l := s, login()
+		s.SendKeytab, l.Keytab, l.Protection = c.send, c.keytab, c.protection
+		found := Examine(t.Context(), s, sink.Access{User: "nobody"}, l, 512<<20)
 		i := slices.IndexFunc(found, func(f Finding) bool { return f.Check == "login of tasks" })
-		if i < 0 || loader.ExitCode(found[i].Err) != code || code == 0 && !strings.Contains(found[i].Detail, keytab) || found[i].Detail+found[i].Advice == "" {
-			t.Errorf("keytab %q: %+v, want exit code %d", keytab, found, code)
+		if i < 0 || loader.ExitCode(found[i].Err) != c.code || !strings.Contains(found[i].Detail+found[i].Advice, c.says) {
+			t.Errorf("%+v: %+v", c, found)
+		}
+		if strings.Contains(found[i].Detail, "wire") != (c.protection == "" && c.send && c.code == 0) {
+			t.Errorf("%+v: %s", c, found[i].Detail)
 		}
 	}
 	for _, c := range []struct {
@@ -221,10 +237,10 @@ func TestNegotiate(t *testing.T) {
 		http.Redirect(w, r, active.URL+r.URL.RequestURI(), http.StatusTemporaryRedirect)
 	}))
 	defer standby.Close()
-	m, err := newResourceManager([]string{standby.URL}, "", func(r *http.Request) error {
+	m, err := newResourceManager([]string{standby.URL}, "", &Login{Negotiate: func(r *http.Request) error {
 		r.Header.Set("Authorization", "Negotiate for "+r.URL.Host)
 		return nil
-	})
+	}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -236,7 +252,7 @@ func TestNegotiate(t *testing.T) {
 			t.Errorf("%s was asked with %q, want %q", name, asked[name], want)
 		}
 	}
-	if m, err = newResourceManager([]string{active.URL}, "", func(*http.Request) error { return os.ErrPermission }); err != nil {
+	if m, err = newResourceManager([]string{active.URL}, "", &Login{Negotiate: func(*http.Request) error { return os.ErrPermission }}); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := m.tagged(t.Context(), "x"); loader.ExitCode(err) != loader.ExitAuth {

@@ -40,6 +40,7 @@ type login struct {
 	cache     string // file of tickets, without a keytab
 	spn       string // of the NameNodes, with _HOST for theirs
 	now       func() time.Time
+	env       func(string) string
 
 	mu         sync.Mutex
 	begin, end time.Time // of the ticket
@@ -68,9 +69,9 @@ func (e *loginError) Is(target error) bool { return target == fs.ErrPermission &
 // newLogin logs in by the keytab of the target, or takes the tickets somebody
 // else fetched: those of $KRB5CCNAME, as kinit leaves them.
 func newLogin(t *target, env func(string) string) (*login, error) {
-	l := &login{principal: t.principal, keytab: t.keytab, spn: t.spn, now: time.Now, client: &krb.Client{}}
+	l := &login{principal: t.principal, keytab: t.keytab, spn: t.spn, now: time.Now, env: env, client: &krb.Client{}}
 	var err error
-	if l.config, err = readKrb5(env); err == nil {
+	if l.config, err = l.readConfig(); err == nil {
 		if l.keytab == "" {
 			l.cache, err = cachePath(env)
 		} else {
@@ -189,7 +190,7 @@ func (l *login) expires() time.Time {
 
 // fromKeytab asks the KDC for a ticket.
 func (l *login) fromKeytab() (*credentials.CCache, *credentials.Credential, error) {
-	keys, err := keytab.Load(l.keytab)
+	keys, err := l.keys()
 	if err != nil {
 		return nil, nil, err
 	}

@@ -11,32 +11,39 @@ import (
 	"github.com/jcmturner/gokrb5/v8/config"
 )
 
-// readKrb5 reads Kerberos' own configuration: the first file of $KRB5_CONFIG that
-// is there, or /etc/krb5.conf.
+// readKrb5 reads Kerberos' own configuration.
 func readKrb5(env func(string) string) (*config.Config, error) {
+	path, text, err := krb5File(env)
+	if err != nil {
+		return nil, err
+	}
+	return parseKrb5(path, text)
+}
+
+// krb5File is the file with Kerberos' own configuration: the first of
+// $KRB5_CONFIG that is there, or /etc/krb5.conf.
+func krb5File(env func(string) string) (path, text string, err error) {
 	list := env("KRB5_CONFIG")
 	if list == "" {
 		list = "/etc/krb5.conf"
 	}
-	var err error
 	for path := range strings.SplitSeq(list, ":") {
-		var text string
-		if text, err = krb5Text(path, 0); errors.Is(err, os.ErrNotExist) {
-			continue
+		if text, err = krb5Text(path, 0); !errors.Is(err, os.ErrNotExist) {
+			return path, text, err
 		}
-		if err != nil {
-			return nil, err
-		}
-		c, err := config.NewFromString(sectioned(text))
-		if unknown := (config.UnsupportedDirective{}); errors.As(err, &unknown) {
-			err = nil // a setting gokrb5 knows and does without
-		}
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", path, err)
-		}
-		return c, nil
 	}
-	return nil, fmt.Errorf("no krb5.conf, which names the KDC of Kerberos: %w ($KRB5_CONFIG names another file)", err)
+	return "", "", fmt.Errorf("no krb5.conf, which names the KDC of Kerberos: %w ($KRB5_CONFIG names another file)", err)
+}
+
+func parseKrb5(path, text string) (*config.Config, error) {
+	c, err := config.NewFromString(sectioned(text))
+	if unknown := (config.UnsupportedDirective{}); errors.As(err, &unknown) {
+		err = nil // a setting gokrb5 knows and does without
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return c, nil
 }
 
 // includedName is what files of an includedir are called, others are left out

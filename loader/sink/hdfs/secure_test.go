@@ -95,7 +95,7 @@ func outlives(t *testing.T, c *mini.Cluster, access sink.Access) {
 
 // Requests to web servers carry a ticket where they are asked for one.
 func negotiates(t *testing.T, c *mini.Cluster, access sink.Access) {
-	negotiate, err := Negotiate(c.URI("/w"), access)
+	who, err := Identify(c.URI("/w"), access)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -108,7 +108,7 @@ func negotiates(t *testing.T, c *mini.Cluster, access sink.Access) {
 	for _, ticket := range []bool{false, true} {
 		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, strings.Replace(server.URL, "127.0.0.1", "localhost", 1), nil)
 		if err == nil && ticket {
-			err = negotiate(req)
+			err = who.Negotiate(req)
 		}
 		if err != nil {
 			t.Fatal(err)
@@ -123,7 +123,7 @@ func negotiates(t *testing.T, c *mini.Cluster, access sink.Access) {
 		}
 	}
 	t.Setenv("HADOOP_CONF_DIR", "")
-	if negotiate, err := Negotiate(c.URI("/w"), sink.Access{}); err != nil || negotiate != nil {
+	if who, err := Identify(c.URI("/w"), sink.Access{}); err != nil || who != nil {
 		t.Errorf("without Kerberos there is nothing to negotiate: %v", err)
 	}
 }
