@@ -211,10 +211,12 @@ func (s *scaled) lookUp(t *testing.T) {
 	}
 }
 
-// TestScale compares 20 GiB in 20,000 segments with 1 GiB in 1,000: an append, a
-// read and a look-up cost the same. The whole takes minutes and two gigabytes of
-// disk, under SAWLOG_SCALE=1; else it is a twentieth of that. Both logs take turns at short pieces of work, and the median of
-// the ratios counts, so that a busy machine does not decide.
+// TestScale compares 20 GiB in 20,000 segments with 1 GiB in 1,000: an append and a
+// read cost the same. A look-up here and there has to open its files, for fewer stay
+// open than there are, and is only told. The whole takes minutes and two gigabytes of
+// disk, under SAWLOG_SCALE=1; else it is a twentieth of that. Both logs take turns at
+// short pieces of work, and the median of the ratios counts, so that a busy machine
+// does not decide.
 func TestScale(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it measures, and has one goroutine")
