@@ -5,48 +5,18 @@ import (
 	"fmt"
 )
 
-// csvDecoder decodes one RFC 4180 record of a log record.
-type csvDecoder struct {
-	textFields
-	delimiter byte
-}
+// csvSplitter reads one RFC 4180 record of a log record.
+type csvSplitter struct{ delimiter byte }
 
 func newCSVDecoder(f *rowFrame) (Decoder, error) {
-	fields, err := newTextFields(f, f.o.Columns, "decode.columns")
-	if err != nil {
-		return nil, err
-	}
-	d := &csvDecoder{textFields: fields, delimiter: ','}
+	s := csvSplitter{','}
 	if f.o.Delimiter != "" {
-		d.delimiter = f.o.Delimiter[0]
+		s.delimiter = f.o.Delimiter[0]
 	}
-	return d, nil
+	return newTextDecoder(f, s, f.o.Columns, "decode.columns")
 }
 
-// Time finds the event time.
-func (d *csvDecoder) Time(m *Message) (Instant, error) {
-	if m.Value == nil {
-		return d.tombstone(nil, m)
-	}
-	if err := d.split(m.Value); err != nil {
-		return 0, err
-	}
-	return d.eventTime(m)
-}
-
-// Append adds the record as a row.
-func (d *csvDecoder) Append(c *Columns, m *Message) (Instant, error) {
-	if m.Value == nil {
-		return d.tombstone(c, m)
-	}
-	if err := d.split(m.Value); err != nil {
-		return 0, err
-	}
-	return d.row(c, m)
-}
-
-// split cuts a record into fields.
-func (d *csvDecoder) split(b []byte) error {
+func (s csvSplitter) split(d *textDecoder, b []byte) error {
 	b = withoutLineEnd(b)
 	d.fields = d.fields[:0]
 	for p := 0; ; p++ {
@@ -55,7 +25,7 @@ func (d *csvDecoder) split(b []byte) error {
 		if p < len(b) && b[p] == '"' {
 			f, p, err = quotedField(b, p)
 		} else {
-			f, p, err = d.bareField(b, p)
+			f, p, err = s.bareField(b, p)
 		}
 		if err != nil {
 			return err
@@ -64,20 +34,20 @@ func (d *csvDecoder) split(b []byte) error {
 		if p >= len(b) {
 			break
 		}
-		if b[p] != d.delimiter {
+		if b[p] != s.delimiter {
 			return &BadRecord{BadSyntax, fmt.Sprintf("byte %d: data after a closing quote", p)}
 		}
 	}
 	if len(d.fields) != len(d.sinks) {
 		return &BadRecord{BadFields, fmt.Sprintf("%d fields, expected %d", len(d.fields), len(d.sinks))}
 	}
-	if d.o.SkipHeader && d.isHeader() {
+	if d.o.SkipHeader && isHeader(d) {
 		return ErrSkip
 	}
 	return nil
 }
 
-func (d *csvDecoder) isHeader() bool {
+func isHeader(d *textDecoder) bool {
 	for i, f := range d.fields {
 		if string(f.text) != d.o.Columns[i] {
 			return false
@@ -87,9 +57,9 @@ func (d *csvDecoder) isHeader() bool {
 }
 
 // bareField reads a field without quotes and gives the position of its end.
-func (d *csvDecoder) bareField(b []byte, p int) (textField, int, error) {
+func (s csvSplitter) bareField(b []byte, p int) (textField, int, error) {
 	end := len(b)
-	if i := bytes.IndexByte(b[p:], d.delimiter); i >= 0 {
+	if i := bytes.IndexByte(b[p:], s.delimiter); i >= 0 {
 		end = p + i
 	}
 	f := textField{text: b[p:end], null: p == end}

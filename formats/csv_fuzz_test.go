@@ -44,8 +44,8 @@ func FuzzCSV(f *testing.F) {
 		r := csv.NewReader(bytes.NewReader(value))
 		r.FieldsPerRecord, r.Comma = -1, rune(delimiter&0x7f)
 		theirs, err := r.ReadAll()
-		ours := d.(*csvDecoder)
-		switch split := ours.split(value); {
+		ours := d.(*textDecoder)
+		switch split := ours.by.split(ours, value); {
 		case err != nil || len(theirs) != 1:
 			if split == nil {
 				t.Errorf("%q: accepted, encoding/csv says %q, %v", value, theirs, err)

@@ -6,14 +6,19 @@ import (
 	"strconv"
 )
 
-// textFields lays named fields of text over the columns of a schema: what the
-// decoders of CSV and of text patterns share. They fill in fields and call row.
-type textFields struct {
+// textDecoder lays named fields of text over the columns of a schema.
+type textDecoder struct {
 	*rowFrame
+	by        splitter
 	fields    []textField
 	sinks     [][]*sink // per field
 	timeField int       // -1 = the record's own time
 	cells     cells
+}
+
+// splitter cuts a value into the fields of a decoder.
+type splitter interface {
+	split(d *textDecoder, value []byte) error
 }
 
 // textField is one field of the record at hand.
@@ -22,9 +27,9 @@ type textField struct {
 	null bool
 }
 
-// newTextFields finds the columns of fields; from is the option that names them.
-func newTextFields(f *rowFrame, names []string, from string) (textFields, error) {
-	t := textFields{rowFrame: f, fields: make([]textField, len(names)), sinks: make([][]*sink, len(names)), timeField: -1}
+// newTextDecoder finds the columns of fields; from is the option that names them.
+func newTextDecoder(f *rowFrame, by splitter, names []string, from string) (Decoder, error) {
+	t := &textDecoder{rowFrame: f, by: by, fields: make([]textField, len(names)), sinks: make([][]*sink, len(names)), timeField: -1}
 	at := make(map[string]int, len(names))
 	for i, name := range names {
 		at[name] = i
@@ -43,24 +48,46 @@ func newTextFields(f *rowFrame, names []string, from string) (textFields, error)
 		keys := field.Keys()
 		column, ok := at[keys[0]]
 		if !ok || len(keys) != 1 {
-			return t, fmt.Errorf("column %q: %s has no %q", field.Name, from, keys)
+			return nil, fmt.Errorf("column %q: %s has no %q", field.Name, from, keys)
 		}
 		switch field.Type.Kind {
 		case List, Map, Struct:
-			return t, fmt.Errorf("column %q: %s has no %s", field.Name, f.o.Value, field.Type)
+			return nil, fmt.Errorf("column %q: %s has no %s", field.Name, f.o.Value, field.Type)
 		}
 		s := newSink(field.Type, field.Name, first, 1, 0)
 		s.times, s.epoch = f.times, !f.times.textual() && column == t.timeField
 		if s.hash = keep.hashes(keys, field.Name); s.hash && s.kind != String {
-			return t, fmt.Errorf("column %q is to be hashed and must be a string, not %s", field.Name, s.t)
+			return nil, fmt.Errorf("column %q is to be hashed and must be a string, not %s", field.Name, s.t)
 		}
 		t.sinks[column] = append(t.sinks[column], s)
 	}
 	return t, nil
 }
 
+// Time finds the event time.
+func (t *textDecoder) Time(m *Message) (Instant, error) {
+	if m.Value == nil {
+		return t.tombstone(nil, m)
+	}
+	if err := t.by.split(t, m.Value); err != nil {
+		return 0, err
+	}
+	return t.eventTime(m)
+}
+
+// Append adds the record as a row.
+func (t *textDecoder) Append(c *Columns, m *Message) (Instant, error) {
+	if m.Value == nil {
+		return t.tombstone(c, m)
+	}
+	if err := t.by.split(t, m.Value); err != nil {
+		return 0, err
+	}
+	return t.row(c, m)
+}
+
 // eventTime is that of the fields, or of the record.
-func (t *textFields) eventTime(m *Message) (Instant, error) {
+func (t *textDecoder) eventTime(m *Message) (Instant, error) {
 	if t.timeField < 0 {
 		return t.recordTime(m)
 	}
@@ -72,7 +99,7 @@ func (t *textFields) eventTime(m *Message) (Instant, error) {
 }
 
 // row adds the fields as a row.
-func (t *textFields) row(c *Columns, m *Message) (Instant, error) {
+func (t *textDecoder) row(c *Columns, m *Message) (Instant, error) {
 	at, err := t.eventTime(m)
 	if err != nil {
 		return 0, err

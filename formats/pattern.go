@@ -7,59 +7,27 @@ import (
 	"strings"
 )
 
-// patternDecoder decodes lines of text whose fields are the named groups of a
-// regular expression. A group that takes no part in the match is null.
-type patternDecoder struct {
-	textFields
-	pattern *pattern
-}
-
 func newPatternDecoder(f *rowFrame) (Decoder, error) {
 	p, err := compilePattern(f.o.Pattern)
 	if err != nil {
 		return nil, err
 	}
-	fields, err := newTextFields(f, p.names, "decode.pattern")
-	if err != nil {
-		return nil, err
-	}
-	return &patternDecoder{textFields: fields, pattern: p}, nil
-}
-
-// Time finds the event time.
-func (d *patternDecoder) Time(m *Message) (Instant, error) {
-	if m.Value == nil {
-		return d.tombstone(nil, m)
-	}
-	if err := d.split(m.Value); err != nil {
-		return 0, err
-	}
-	return d.eventTime(m)
-}
-
-// Append adds the record as a row.
-func (d *patternDecoder) Append(c *Columns, m *Message) (Instant, error) {
-	if m.Value == nil {
-		return d.tombstone(c, m)
-	}
-	if err := d.split(m.Value); err != nil {
-		return 0, err
-	}
-	return d.row(c, m)
+	return newTextDecoder(f, p, p.names, "decode.pattern")
 }
 
 // split finds the groups in a value, which but for one line end must match as a
 // whole.
-func (d *patternDecoder) split(value []byte) error {
+func (p *pattern) split(d *textDecoder, value []byte) error {
 	line := withoutLineEnd(value)
-	if d.pattern.fast != nil && d.pattern.fast(line, d.fields) || d.pattern.match(line, d.fields) {
+	if p.fast != nil && p.fast(line, d.fields) || p.match(line, d.fields) {
 		return nil
 	}
 	return &BadRecord{BadPattern, fmt.Sprintf("%.80q does not match decode.pattern", line)}
 }
 
-// pattern is a regular expression of RE2's kind, so that matching takes time
-// linear in the text, whatever the text is.
+// pattern is a regular expression whose named groups are the fields of a line. A
+// group that takes no part in the match is null. It is of RE2's kind, so that
+// matching takes time linear in the text, whatever the text is.
 type pattern struct {
 	re     *regexp.Regexp
 	fast   fastPattern // nil = there is none
