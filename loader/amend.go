@@ -36,7 +36,7 @@ func (l *Ledger) Abandon(ctx context.Context, planID, run string, o CommitOption
 		}
 		return &Record{Kind: Abandon, Run: run, Tick: p.Tick, Plan: planID, Base: p.Base, By: o.By, Why: o.Why}, nil, nil
 	}
-	rec, err := l.append(ctx, build)
+	rec, err := l.append(ctx, l.settle, build)
 	if err != nil || rec == nil {
 		return rec, err
 	}
@@ -104,7 +104,7 @@ func (l *Ledger) amend(ctx context.Context, what, run string, o CommitOptions) (
 			Profile: parquet.Profile, By: o.By, Why: o.Why,
 		}, nil, nil
 	}
-	return l.append(ctx, build)
+	return l.append(ctx, l.settle, build)
 }
 
 // amended lists the visible files whose bytes change, with their new hashes.

@@ -81,7 +81,7 @@ func (l *Ledger) Commit(ctx context.Context, p *Plan, planID, run string, result
 		}
 		return rec, nil, err
 	}
-	rec, err := l.append(ctx, build)
+	rec, err := l.append(ctx, l.settle, build)
 	if err != nil || rec == nil {
 		return rec, err
 	}
@@ -414,13 +414,13 @@ func (p *Plan) schemaAfter(have *formats.Schema) (*formats.Schema, error) {
 
 // append adds a record at the next free number. build drafts it on the present
 // fold, as often as others win the number; it may instead return the record
-// that makes it needless, or neither. The head is published before each try.
-func (l *Ledger) append(ctx context.Context, build func() (rec, instead *Record, err error)) (*Record, error) {
+// that makes it needless, or neither. settle publishes the head before each try.
+func (l *Ledger) append(ctx context.Context, settle func(context.Context) error, build func() (rec, instead *Record, err error)) (*Record, error) {
 	for {
 		if _, err := l.refresh(ctx); err != nil {
 			return nil, err
 		}
-		if err := l.settle(ctx); err != nil {
+		if err := settle(ctx); err != nil {
 			return nil, err
 		}
 		rec, instead, err := build()

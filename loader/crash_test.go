@@ -45,14 +45,14 @@ var crashSteps = []crashStep{
 	}},
 	{"compact ", hasKind(Compact), func(ctx context.Context, l *Ledger, src *source) error {
 		d := &Driver{Sink: l.sink, Now: src.config(l.sink).Now}
-		p, err := d.PlanRewrite(ctx, RewriteAsk{From: hourZero, To: hourZero + 2*3600, TargetBytes: 2000})
+		p, err := d.PlanRewrite(ctx, RewriteAsk{Hours: &HourSpan{hourZero, hourZero + 2*3600}, TargetBytes: 2000})
 		if err != nil {
 			return err
 		}
 		return driveOne(ctx, l, src, p)
 	}},
 	{"drop ", hasKind(Drop), func(ctx context.Context, l *Ledger, _ *source) error {
-		_, _, err := l.Drop(ctx, "drop", DropAsk{From: hourZero + 2*3600, To: hourZero + 3*3600}, CommitOptions{})
+		_, _, err := l.Drop(ctx, "drop", DropAsk{Hours: &HourSpan{hourZero + 2*3600, hourZero + 3*3600}}, CommitOptions{})
 		return err
 	}},
 	crashLoad(span{2, 30, 50}),

@@ -6,9 +6,9 @@ import (
 
 // DropAsk says which files are taken back.
 type DropAsk struct {
-	From, To int64  // bucket keys of the hours [From, To); To 0 = no end
-	Of       string // a run id, plan id or record number instead: all it brought, quarantine too
-	DryRun   bool
+	Hours  *HourSpan
+	Of     string // a run id, plan id or record number: what it brought, of all hours quarantine too
+	DryRun bool
 }
 
 // Drop takes files back (`out drop`): the record retires them, no reader sees
@@ -28,7 +28,15 @@ func (l *Ledger) Drop(ctx context.Context, run string, ask DropAsk, o CommitOpti
 		return nil, files, err
 	}
 	var files []*Visible
-	rec, err := l.append(ctx, func() (rec, instead *Record, err error) {
+	settle := func(ctx context.Context) error {
+		taken := map[string]bool{}
+		files, _ := l.dropped(ask) // none is an error of the build
+		for _, v := range files {
+			taken[v.Path] = true
+		}
+		return l.settleBut(ctx, taken)
+	}
+	rec, err := l.append(ctx, settle, func() (rec, instead *Record, err error) {
 		if files, err = l.dropped(ask); err != nil {
 			return nil, nil, err
 		}
@@ -46,17 +54,24 @@ func (l *Ledger) Drop(ctx context.Context, run string, ask DropAsk, o CommitOpti
 
 // dropped lists the visible files an ask names; none is an error.
 func (l *Ledger) dropped(ask DropAsk) ([]*Visible, error) {
-	want := func(v *Visible) bool {
-		return v.Hour != nil && *v.Hour >= ask.From && (ask.To == 0 || *v.Hour < ask.To)
-	}
+	of := int64(-1)
 	if ask.Of != "" {
 		ref, err := l.fold.Lookup(ask.Of)
 		if err != nil {
 			return nil, err
 		}
-		want = func(v *Visible) bool { return v.Number == ref.Number }
+		of = ref.Number
 	}
-	files := l.fold.visible(want)
+	files := l.fold.visible(func(v *Visible) bool {
+		switch {
+		case of >= 0 && v.Number != of:
+			return false
+		case v.Hour == nil: // quarantine goes with its run
+			return of >= 0 && ask.Hours == nil
+		default:
+			return ask.Hours.holds(*v.Hour)
+		}
+	})
 	if len(files) == 0 {
 		e := fail(ExitNotFound, "no visible file of data set %s is meant", l.fold.Dataset)
 		return nil, e.hint("`sawlog out count` lists the hours that hold files")

@@ -174,7 +174,7 @@ func TestFieldsAreSealedAndRetired(t *testing.T) {
 	}
 	r.sound()
 	hour := *r.ledger().Fold().All()[0].Hour
-	if _, _, err := r.ledger().Drop(t.Context(), "drop", DropAsk{From: hour, To: hour + 3600}, CommitOptions{}); err != nil {
+	if _, _, err := r.ledger().Drop(t.Context(), "drop", DropAsk{Hours: &HourSpan{hour, hour + 3600}}, CommitOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	if got := r.foldersOf(); !slices.Equal(got, []string{"dt=2026-11-29/hr=12/country=DE"}) {

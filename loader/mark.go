@@ -60,7 +60,7 @@ func (l *Ledger) mark(ctx context.Context, hours map[int64]bool) error {
 		if err := l.secure(l.fold.Head); err != nil {
 			return err
 		}
-		if err := l.publishHead(ctx); err != nil {
+		if _, err := l.publishHead(ctx, nil); err != nil {
 			return err
 		}
 		maps.Copy(hours, hoursOf(l.fold, l.fold.Head))

@@ -268,7 +268,7 @@ func (m *model) compact(ctx context.Context, l *Ledger, pick int, run string) er
 	}
 	from := hourZero + int64(pick%3)*3600
 	d := &Driver{Sink: l.sink, Now: time.Now}
-	p, err := d.PlanRewrite(ctx, RewriteAsk{From: from, To: from + 2*3600, TargetBytes: 2000})
+	p, err := d.PlanRewrite(ctx, RewriteAsk{Hours: &HourSpan{from, from + 2*3600}, TargetBytes: 2000})
 	if err != nil || p == nil {
 		if ExitCode(err) == ExitNotFound {
 			err = nil
@@ -280,8 +280,8 @@ func (m *model) compact(ctx context.Context, l *Ledger, pick int, run string) er
 
 // drop takes an hour back, or what a record brought.
 func (m *model) drop(ctx context.Context, l *Ledger, pick int, run string) error {
-	ask := DropAsk{From: hourZero + int64(pick%6)*3600}
-	ask.To = ask.From + 3600
+	hour := hourZero + int64(pick%6)*3600
+	ask := DropAsk{Hours: &HourSpan{hour, hour + 3600}}
 	if pick%4 == 0 && l.fold.Head >= 0 {
 		ask = DropAsk{Of: strconv.FormatInt(l.fold.Head, 10)}
 	}

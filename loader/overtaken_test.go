@@ -125,7 +125,7 @@ func TestFilesTakenMeanwhile(t *testing.T) {
 	hour := int64(0)
 	acts := map[string]func(r *rig) error{
 		"dropped": func(r *rig) error {
-			_, _, err := r.ledger().Drop(t.Context(), "drop", DropAsk{From: hour, To: hour + 3600}, CommitOptions{})
+			_, _, err := r.ledger().Drop(t.Context(), "drop", DropAsk{Hours: &HourSpan{hour, hour + 3600}}, CommitOptions{})
 			return err
 		},
 		"superseded": func(r *rig) error {
@@ -134,7 +134,7 @@ func TestFilesTakenMeanwhile(t *testing.T) {
 			return err
 		},
 		"compacted": func(r *rig) error {
-			p, err := r.d.PlanRewrite(t.Context(), RewriteAsk{From: hour, To: hour + 3600})
+			p, err := r.d.PlanRewrite(t.Context(), RewriteAsk{Hours: &HourSpan{hour, hour + 3600}})
 			if err == nil {
 				_, err = r.run(p)
 			}

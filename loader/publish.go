@@ -25,7 +25,12 @@ func (l *Ledger) Publish(ctx context.Context) error {
 // settle publishes and marks the head, unless that is known to be done. Only
 // the head can be unfinished, since a record is written after the one before it
 // was published (L2).
-func (l *Ledger) settle(ctx context.Context) error {
+func (l *Ledger) settle(ctx context.Context) error { return l.settleBut(ctx, nil) }
+
+// settleBut does the same for a record that is to take files back: those of them
+// that are lost need not be made again, which a log that has moved on may no
+// longer allow. Their hours are marked once that record is there.
+func (l *Ledger) settleBut(ctx context.Context, taken map[string]bool) error {
 	if l.head == nil || l.settled == l.fold.Head {
 		return nil
 	}
@@ -40,10 +45,17 @@ func (l *Ledger) settle(ctx context.Context) error {
 		}
 	}
 	if !done {
-		if err := l.publishHead(ctx); err != nil {
+		left, err := l.publishHead(ctx, taken)
+		if err != nil {
 			return err
 		}
-		if err := l.mark(ctx, hoursOf(l.fold, l.fold.Head)); err != nil {
+		hours := hoursOf(l.fold, l.fold.Head)
+		for _, file := range left {
+			if file.Hour != nil {
+				delete(hours, *file.Hour)
+			}
+		}
+		if err := l.mark(ctx, hours); err != nil || len(left) > 0 {
 			return err
 		}
 	}
@@ -53,18 +65,19 @@ func (l *Ledger) settle(ctx context.Context) error {
 }
 
 // publishHead publishes the head. A head that was overtaken meanwhile was
-// published by whoever did so; then it is the turn of the new one.
-func (l *Ledger) publishHead(ctx context.Context) error {
+// published by whoever did so; then it is the turn of the new one. Lost files that
+// are about to be taken back are left.
+func (l *Ledger) publishHead(ctx context.Context, taken map[string]bool) (left []*File, err error) {
 	for {
 		n := l.fold.Head
-		if err := l.publish(ctx); err != nil {
-			return err
+		if left, err = l.publish(ctx, taken); err != nil {
+			return nil, err
 		}
 		if l.fold.Head == n {
-			return nil
+			return left, nil
 		}
 		if err := l.secure(l.fold.Head); err != nil {
-			return err
+			return nil, err
 		}
 	}
 }
@@ -81,38 +94,40 @@ func hoursOf(f *Fold, number int64) map[int64]bool {
 }
 
 // publish moves the head's files to where they belong.
-func (l *Ledger) publish(ctx context.Context) error {
+func (l *Ledger) publish(ctx context.Context, taken map[string]bool) (left []*File, err error) {
 	rec := l.head
 	if err := l.retire(rec); err != nil {
-		return err
+		return nil, err
 	}
 	if err := l.dropOldAttempts(rec); err != nil {
-		return err
+		return nil, err
 	}
 	folders := map[string]bool{}
 	var lost []*File
 	for i := range rec.Files {
 		if err := ctx.Err(); err != nil {
-			return err
+			return nil, err
 		}
 		file := &rec.Files[i]
-		placed, err := l.place(ctx, rec, file)
-		if err != nil {
-			return err
-		}
-		if !placed {
+		switch placed, err := l.place(ctx, rec, file); {
+		case err != nil:
+			return nil, err
+		case !placed && taken[file.Path]:
+			left = append(left, file)
+			continue
+		case !placed:
 			lost = append(lost, file)
 			continue
 		}
 		folders[path.Dir(file.Path)] = true
 		if err := l.fault(AfterFile + FaultPoint(file.Path)); err != nil {
-			return err
+			return nil, err
 		}
 	}
 	if len(lost) > 0 {
 		overtaken, err := l.remakeLost(ctx, rec, lost)
 		if err != nil || overtaken {
-			return err
+			return nil, err
 		}
 		for _, file := range lost {
 			folders[path.Dir(file.Path)] = true
@@ -121,9 +136,9 @@ func (l *Ledger) publish(ctx context.Context) error {
 	// Folders of files found in place are synced as well: whoever moved them may
 	// have died before it did so.
 	if err := l.sink.Sync(slices.Sorted(maps.Keys(folders))...); err != nil {
-		return sinkError(fmt.Sprintf("record %d is committed, its files could not be made durable", rec.Number), err)
+		return nil, sinkError(fmt.Sprintf("record %d is committed, its files could not be made durable", rec.Number), err)
 	}
-	return l.fault(AfterPublish)
+	return left, l.fault(AfterPublish)
 }
 
 // place moves one staged file to its final path; false = neither is there.

@@ -42,13 +42,38 @@ func (l *Ledger) remakeLost(ctx context.Context, rec *Record, lost []*File) (ove
 			return false, look
 		}
 		if err != nil && !errors.Is(err, sink.ErrNotExist) || tries == remakeTries {
-			return false, err
+			return false, l.lost(rec, left, err)
 		}
 		if overtaken, err = l.putBack(ctx, rec, left); err == nil {
 			return overtaken, nil
 		}
 		lost = left
 	}
+}
+
+// lost is the error of files of the head that are not there and couldn't be made
+// again: nothing is added to a ledger whose head is unpublished.
+func (l *Ledger) lost(rec *Record, files []*File, err error) error {
+	if l.c.Remake == nil { // nobody tried
+		return err
+	}
+	what := files[0].Path
+	if len(files) > 1 {
+		what = fmt.Sprintf("%d files, the first %s", len(files), what)
+	}
+	return rec.cannotRemake(err, "what record %d brought is lost and can't be made again (%s)", rec.Number, what)
+}
+
+// cannotRemake is the error of a record's files that couldn't be made again. Where
+// no later try may do better it says how to go on without them.
+func (rec *Record) cannotRemake(err error, format string, args ...any) error {
+	switch ExitCode(err) {
+	case ExitNotFound, ExitMismatch:
+	default:
+		return err
+	}
+	e := &Error{Code: ExitMismatch, Msg: fmt.Sprintf(format, args...), Err: err}
+	return e.hint("restore what is lost from a copy of the data set; or give it up: sawlog out drop --run %d, with --window START..END for what it brought to some hours only", rec.Number)
 }
 
 // passed looks for new records, and tells whether one came after rec, now or at any
@@ -89,8 +114,7 @@ func (l *Ledger) putBack(ctx context.Context, rec *Record, lost []*File) (overta
 	for _, file := range lost {
 		made := results[file.Path]
 		if made == nil || made.SHA256 != file.SHA256 {
-			e := fail(ExitMismatch, "%s of record %d is lost, and the log no longer gives its bytes", file.Path, rec.Number)
-			return false, e.hint("restore the file from a copy of the data set")
+			return false, fail(ExitMismatch, "the log no longer gives its bytes")
 		}
 		if err := l.sink.Rename(made.Stage, file.Path); err != nil {
 			return false, sinkError("publish "+file.Path, err)
@@ -130,7 +154,8 @@ func (l *Ledger) remake(ctx context.Context, planID string, profile int, splits 
 		p.Writer.Profile = profile
 	}
 	if l.c.Remake == nil {
-		return nil, fail(ExitMismatch, "splits %v of plan %s must be made again (%s), and there is nothing here to do it", splits, planID, because)
+		e := fail(ExitMismatch, "splits %v of plan %s must be made again (%s), and there is nothing here to do it", splits, planID, because)
+		return nil, e.hint("the job's next run makes them again from the log, and so does `sawlog rerun`")
 	}
 	l.c.Logger.Info("splits are made again", "plan", planID, "splits", splits, "because", because)
 	ask := RemakeAsk{PlanID: planID, Plan: p, Splits: splits, Number: -1, Because: because}

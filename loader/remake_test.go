@@ -7,7 +7,9 @@ import (
 	"math/rand/v2"
 	"os"
 	"path"
+	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"testing"
 
@@ -289,4 +291,86 @@ func TestTemporaryFilesAreSwept(t *testing.T) {
 	if !errors.Is(err, sink.ErrNotExist) {
 		t.Errorf("%v, want that the list is gone, in the end", err)
 	}
+}
+
+// TestLostForGood loses a file of the head, with the marks of its hour, and has
+// the log no longer give it. Loads and reruns say how to go on, and a drop of what
+// is lost, which need not make it again first, lets the data set live on with all
+// the rest.
+func TestLostForGood(t *testing.T) {
+	other := func(s sink.Sink) func(context.Context, RemakeAsk) ([]*Result, error) {
+		return (&source{salt: " compacted", prefix: newNonce()}).remake(s)
+	}
+	failing := func(err error) func(sink.Sink) func(context.Context, RemakeAsk) ([]*Result, error) {
+		return func(sink.Sink) func(context.Context, RemakeAsk) ([]*Result, error) {
+			return func(context.Context, RemakeAsk) ([]*Result, error) { return nil, err }
+		}
+	}
+	for name, remake := range map[string]func(sink.Sink) func(context.Context, RemakeAsk) ([]*Result, error){
+		"trimmed":   failing(&Error{Code: ExitMismatch, Msg: "offset 0 is gone", Hint: "go on without them with --accept-gap REASON"}),
+		"deleted":   failing(fail(ExitNotFound, "unknown topic")),
+		"compacted": other,
+	} {
+		for _, crash := range []FaultPoint{"", BeforeCommit, AfterCommit, AfterPublish, AfterMark} {
+			t.Run(name+" "+string(crash), func(t *testing.T) { lostForGood(t, remake, crash) })
+		}
+	}
+}
+
+func lostForGood(t *testing.T, remake func(sink.Sink) func(context.Context, RemakeAsk) ([]*Result, error), crash FaultPoint) {
+	s := memSink()
+	src, l := ran(t, s)
+	rec, err := l.Record(l.fold.Head)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lost := rec.Files[slices.IndexFunc(rec.Files, func(f File) bool { return f.Hour != nil })]
+	if err := errors.Join(s.Remove(lost.Path), s.Remove(ManifestPath(lost.HourDir()))); err != nil {
+		t.Fatal(err)
+	}
+	open := func() *Ledger {
+		t.Helper()
+		c := src.config(s)
+		c.Remake = remake(s)
+		l, err := OpenLedger(t.Context(), s, "", "", c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return l
+	}
+	way := fmt.Sprintf("sawlog out drop --run %d", rec.Number)
+	err = open().Publish(t.Context())
+	exits(t, err, ExitMismatch, lost.Path)
+	if e := (*Error)(nil); !errors.As(err, &e) || !strings.Contains(e.Hint, way) {
+		t.Errorf("a load shows no way out: %v", err)
+	}
+	_, _, err = open().Drop(t.Context(), "drop", DropAsk{Of: "0"}, CommitOptions{})
+	exits(t, err, ExitMismatch, lost.Path) // other files than what is lost
+
+	ask := DropAsk{Of: fmt.Sprint(rec.Number), Hours: &HourSpan{*lost.Hour, *lost.Hour + 1}}
+	dying := open()
+	dying.c.Fault = func(p FaultPoint) error {
+		if p == crash {
+			return errCrash
+		}
+		return nil
+	}
+	if _, _, err = dying.Drop(t.Context(), "drop", ask, CommitOptions{}); crash != "" && !errors.Is(err, errCrash) || crash == "" && err != nil {
+		t.Fatal(err)
+	}
+	if crash != "" {
+		if _, _, err = open().Drop(t.Context(), "drop", ask, CommitOptions{}); err != nil && ExitCode(err) != ExitNotFound {
+			t.Fatal(err)
+		}
+	}
+	again := open()
+	if err := again.Publish(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	sound(t, again)
+	if have, want := len(again.fold.Files), len(l.fold.Files)-1; have != want || again.fold.Files[lost.Path] != nil {
+		t.Errorf("%d files are left, want all %d but the lost one", have, want)
+	}
+	src.mustRun(t, again, fakePlan(again.Fold(), span{0, 100, 120}), "run-after")
+	sound(t, again)
 }

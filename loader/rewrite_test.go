@@ -3,6 +3,7 @@ package loader
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -118,6 +119,38 @@ func TestRewrite(t *testing.T) {
 	r.sound()
 }
 
+// TestHoursAroundTheEpoch has rows on both sides of 1970, whose hours have keys
+// below, at and above 0: a window takes what it names, and no window is all.
+func TestHoursAroundTheEpoch(t *testing.T) {
+	r := newRig(t, 1)
+	hours := []string{"1969-12-31T22", "1969-12-31T23", "1970-01-01T00", "1970-01-01T01"}
+	for range 2 {
+		for _, h := range hours {
+			r.src.log("views", 0).put(t, 10, record.None, lines(fmt.Sprintf(`{"ts":"%s:30:00Z","path":"%s","n":1}`, h, h))...)
+		}
+		r.load(PlanAsk{})
+	}
+	if out := r.rewrite(RewriteAsk{}); out.Files != 4 || out.Rows != 8 {
+		t.Errorf("rewritten: %d files of %d rows, want all 4 hours' 8", out.Files, out.Rows)
+	}
+	left := map[string]int{hours[0]: 2, hours[1]: 2, hours[2]: 2, hours[3]: 2}
+	for i, span := range []HourSpan{{-3600, 0}, {0, 3600}, {-7200, -3600}} {
+		rec, files, err := r.ledger().Drop(t.Context(), "drop", DropAsk{Hours: &span}, CommitOptions{})
+		if err != nil || len(files) != 1 || len(rec.Retires) != 1 {
+			t.Fatalf("drop of %v: %d files, %v", span, len(files), err)
+		}
+		delete(left, []string{hours[1], hours[2], hours[0]}[i])
+		got := map[string]int{}
+		for _, row := range r.rows("path") {
+			got[strings.Trim(row[1], `"`)]++
+		}
+		if !maps.Equal(got, left) {
+			t.Errorf("after a drop of %v: %v, want %v", span, got, left)
+		}
+	}
+	r.sound()
+}
+
 // TestRewriteOrders merges files whose ranges lie between each other: rows are
 // put in order one by one, or refused where nothing tells the order.
 func TestRewriteOrders(t *testing.T) {
@@ -210,7 +243,7 @@ func TestRewriteWider(t *testing.T) {
 	spec := r.spec
 	_, _, err := r.d.Plan(t.Context(), &spec, PlanAsk{})
 	exits(t, err, ExitConflict, "column n is int64")
-	_, err = r.d.PlanRewrite(t.Context(), RewriteAsk{Spec: &spec, From: 1, To: 2})
+	_, err = r.d.PlanRewrite(t.Context(), RewriteAsk{Spec: &spec, Hours: &HourSpan{1, 2}})
 	exits(t, err, ExitUsage, "all hours")
 	out := r.rewrite(RewriteAsk{Spec: &spec})
 	if out.Rows != 12 {
@@ -246,10 +279,10 @@ func TestDropAndLoadAgain(t *testing.T) {
 	before := r.content("path", "_partition", "_offset")
 	hour := r.now.Unix()/86400*86400 + 9*3600
 	l := r.ledger()
-	if rec, files, err := l.Drop(t.Context(), "d", DropAsk{From: hour, To: hour + 3600, DryRun: true}, CommitOptions{}); rec != nil || len(files) != 6 || err != nil {
+	if rec, files, err := l.Drop(t.Context(), "d", DropAsk{Hours: &HourSpan{hour, hour + 3600}, DryRun: true}, CommitOptions{}); rec != nil || len(files) != 6 || err != nil {
 		t.Fatalf("dry run: %v, %d files, %v", rec, len(files), err)
 	}
-	rec, files, err := l.Drop(t.Context(), "drop-1", DropAsk{From: hour, To: hour + 3600}, CommitOptions{By: "ann", Why: "asked to"})
+	rec, files, err := l.Drop(t.Context(), "drop-1", DropAsk{Hours: &HourSpan{hour, hour + 3600}}, CommitOptions{By: "ann", Why: "asked to"})
 	if err != nil || rec.Kind != Drop || len(files) != 6 || rec.By != "ann" || rec.Why != "asked to" {
 		t.Fatalf("record %+v, %d files, %v", rec, len(files), err)
 	}
@@ -257,7 +290,7 @@ func TestDropAndLoadAgain(t *testing.T) {
 		t.Errorf("%d rows are left, want 6", len(rows))
 	}
 	r.sound()
-	_, _, err = r.ledger().Drop(t.Context(), "drop-2", DropAsk{From: hour, To: hour + 3600}, CommitOptions{})
+	_, _, err = r.ledger().Drop(t.Context(), "drop-2", DropAsk{Hours: &HourSpan{hour, hour + 3600}}, CommitOptions{})
 	exits(t, err, ExitNotFound, "no visible file")
 	if out := r.load(PlanAsk{}); out.Status != StatusCovered {
 		t.Errorf("a load brought dropped rows back: %+v", out)

@@ -277,7 +277,7 @@ func TestVerifyAgainstLogOfRewritten(t *testing.T) {
 	_, err := r.ledger().VerifyAgainstLog(t.Context(), out.Run, r.src, nil)
 	exits(t, err, ExitConflict, "nothing to compare")
 	hour := r.now.Unix()/86400*86400 + 9*3600
-	if _, _, err := r.ledger().Drop(t.Context(), "drop-1", DropAsk{From: hour, To: hour + 3600}, CommitOptions{}); err != nil {
+	if _, _, err := r.ledger().Drop(t.Context(), "drop-1", DropAsk{Hours: &HourSpan{hour, hour + 3600}}, CommitOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	check(6)

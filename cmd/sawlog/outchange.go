@@ -12,16 +12,16 @@ import (
 	"sawlog/loader"
 )
 
-// hourWindow reads --window of a data set's hours as bucket keys; none without it.
-func hourWindow(text string) (from, to int64, err error) {
+// hourWindow reads --window of a data set's hours; without it all are meant.
+func hourWindow(text string) (*loader.HourSpan, error) {
 	if text == "" {
-		return 0, 0, nil
+		return nil, nil
 	}
 	start, end, err := parseWindow(text)
 	if err == nil && !start.Before(end) {
 		err = output.Errorf(output.Usage, "--window %q holds no hour", text)
 	}
-	return start.Unix(), end.Unix(), err
+	return &loader.HourSpan{From: start.Unix(), To: end.Unix()}, err
 }
 
 // changeOptions says who changes a data set.
@@ -34,20 +34,21 @@ func (a *app) outDrop() *cobra.Command {
 	var window, run, why string
 	var dryRun bool
 	c := &cobra.Command{
-		Use: "drop [DATASET] --window START..END | --run RUN", Short: "Take files back: no reader sees them again", Args: cobra.MaximumNArgs(1),
-		Long: `Take back the files of the hours in a window, or all that a run brought. The
-ledger keeps what was dropped and why; the bytes wait under _sawlog/retired for a
-week, then a run sweeps them; they may be deleted there before. The offsets stay
-loaded, so no run brings the rows back by itself: backfill --only all, or rerun
---with-current-job, does.`,
+		Use: "drop [DATASET] --window START..END | --run RUN [--window START..END]", Short: "Take files back: no reader sees them again", Args: cobra.MaximumNArgs(1),
+		Long: `Take back the files of the hours in a window, or all that a run brought, or what
+it brought to the hours of a window. Files that are lost, and that the log no
+longer gives, are given up so, too. The ledger keeps what was dropped and why; the
+bytes wait under _sawlog/retired for a week, then a run sweeps them; they may be
+deleted there before. The offsets stay loaded, so no run brings the rows back by
+itself: backfill --only all, or rerun --with-current-job, does.`,
 		Example: "  sawlog out drop pageviews-hourly --window 2026-11-29T14..2026-11-29T15 --why 'test data' --dry-run\n  sawlog out drop --root /warehouse/pageviews --run RUN --yes",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if (window == "") == (run == "") {
-				return output.Errorf(output.Usage, "--window or --run, one of the two, says what to drop").WithHint("%s", cmd.UseLine())
+			if window == "" && run == "" {
+				return output.Errorf(output.Usage, "--window, --run, or both say what to drop").WithHint("%s", cmd.UseLine())
 			}
 			ask := loader.DropAsk{Of: run, DryRun: dryRun}
 			var err error
-			if ask.From, ask.To, err = hourWindow(window); err != nil {
+			if ask.Hours, err = hourWindow(window); err != nil {
 				return err
 			}
 			_, ledger, err := a.openDataset(cmd.Context(), ref, nameOf(args))
@@ -59,7 +60,7 @@ loaded, so no run brings the rows back by itself: backfill --only all, or rerun
 	}
 	ref.add(c)
 	c.Flags().StringVar(&window, "window", "", "the hours `START..END`, such as 2026-11-29T14..2026-11-29T15")
-	c.Flags().StringVar(&run, "run", "", "all files of this `RUN`, quarantined records too")
+	c.Flags().StringVar(&run, "run", "", "files of this `RUN`; without --window its quarantined records, too")
 	c.Flags().StringVar(&why, "why", "", "a `REASON` for the ledger")
 	c.Flags().BoolVar(&dryRun, "dry-run", false, "only list the files")
 	return c

@@ -38,7 +38,7 @@ process.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ask := loader.RewriteAsk{}
 			var err error
-			if ask.From, ask.To, err = hourWindow(window); err != nil {
+			if ask.Hours, err = hourWindow(window); err != nil {
 				return err
 			}
 			if size != "" {
