@@ -40,6 +40,7 @@ type Brief struct {
 	Status string    `json:"status"`
 	Tick   time.Time `json:"tick,omitzero"`
 	Rows   int64     `json:"rows"`
+	Bad    int64     `json:"quarantined"`
 	Ended  time.Time `json:"ended,omitzero"`
 	Reason string    `json:"reason,omitempty"`
 }
@@ -139,7 +140,7 @@ func orAnd(words []string) string {
 }
 
 func brief(r *Run) *Brief {
-	return &Brief{Run: r.Run, Status: r.Status, Tick: r.Tick, Rows: r.Rows, Ended: r.Ended, Reason: r.Reason}
+	return &Brief{Run: r.Run, Status: r.Status, Tick: r.Tick, Rows: r.Rows, Bad: r.Quarantined, Ended: r.Ended, Reason: r.Reason}
 }
 
 // knownSets lists a job's data sets without asking its cluster: those of a

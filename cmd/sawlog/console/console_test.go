@@ -55,6 +55,9 @@ func (runner) Run(ctx context.Context, s *jobs.Spec, _ jobs.Set, p *jobs.Planned
 		<-ctx.Done()
 		return nil, ctx.Err()
 	}
+	if strings.HasPrefix(s.Name, "spoilt") {
+		return &loader.Outcome{Status: jobs.Committed, Plan: p.ID, Quarantined: 1207, Number: 3}, nil
+	}
 	if strings.HasPrefix(s.Name, "drifting") {
 		return &loader.Outcome{
 			Status: jobs.Committed, Plan: p.ID, Rows: 1, Number: 3,
@@ -214,6 +217,20 @@ func TestDriftIsShown(t *testing.T) {
 	r := ended(t, s, "drifting")
 	want(t, get(t, web, "/console/runs/"+r.Run, 200), "Drift", "user.&lt;id&gt;", "int64", "12,345", "sawlog out requeue "+r.Run, "New columns", "referrer")
 	want(t, get(t, web, "/console/jobs/drifting", 200), "Drift", "user.&lt;id&gt;", "12,345", "sawlog out rewrite drifting", ">"+r.Run+"</a>")
+}
+
+// TestNothingButBadRecords: a run that committed and put all it read into quarantine
+// needs a person, though it did not fail.
+func TestNothingButBadRecords(t *testing.T) {
+	s, web := site(t, runner{})
+	apply(t, s, strings.ReplaceAll(job, "pageviews-hourly", "spoilt"))
+	r := ended(t, s, "spoilt")
+	want(t, get(t, web, "/console/", 200), "loaded nothing: 1,207 records in quarantine", `<strong class="bad">1</strong>`, "/console/runs/"+r.Run)
+	apply(t, s, strings.ReplaceAll(job, "pageviews", "sound"))
+	ended(t, s, "sound-hourly")
+	if page := get(t, web, "/console/", 200); strings.Count(page, "loaded nothing") != 1 {
+		t.Error("a run that loaded rows needs a person")
+	}
 }
 
 func TestRunPage(t *testing.T) {
