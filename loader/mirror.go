@@ -22,10 +22,16 @@ const mirrorPatience = 30 * time.Second
 // mirror sets the group offsets other tools look at, and what the brokers are
 // to keep for the job. Nothing reads them back, so a failure is only logged.
 func (r *run) mirror(ctx context.Context) {
+	if r.plan.Kind == Compact { // which reads no log
+		return
+	}
 	r.hold(ctx) // first: it needs no coordinator, and guards what is yet to be loaded
 	bounded, cancel := context.WithTimeout(ctx, mirrorPatience)
 	defer cancel()
 	topics, at := r.nexts(false)
+	if len(at) == 0 {
+		return
+	}
 	told, err := consumer.Commit(bounded, r.d.Cluster, MirrorPrefix+r.plan.Job, topics, at)
 	if err = cmp.Or(err, consumer.Refused(told)); err != nil {
 		r.d.Logger.Warn("group offsets not mirrored", "group", MirrorPrefix+r.plan.Job, "err", err)

@@ -1,6 +1,7 @@
 package loader
 
 import (
+	"errors"
 	"fmt"
 	"log/slog"
 	"strings"
@@ -49,6 +50,48 @@ func TestMirrorOutlastsTheCoordinator(t *testing.T) {
 					t.Errorf("mirrored %d, %t", got, ok)
 				}
 			})
+		})
+	}
+}
+
+// TestMirrorOfTheNextRun has runs end between their marks and the mirror: the next
+// one sets the offsets, also where it finds nothing left to load.
+func TestMirrorOfTheNextRun(t *testing.T) {
+	for name, again := range map[string]func(r *rig, p *Plan) *Plan{
+		"the same plan":   func(_ *rig, p *Plan) *Plan { return p },
+		"nothing is left": func(r *rig, _ *Plan) *Plan { next, _ := r.plan(PlanAsk{}); return next },
+		"others are loaded": func(r *rig, _ *Plan) *Plan {
+			r.src.log("views", 1).put(t, 10, 0, lines(view(9, 2, "/c"))...)
+			next, _ := r.plan(PlanAsk{})
+			return next
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t, 2)
+			r.src.log("views", 0).put(t, 10, 0, lines(view(9, 0, "/a"), view(9, 1, "/b"))...)
+			r.src.refuse = func(req kmsg.Request) error {
+				if _, ok := req.(*kmsg.OffsetCommitRequest); ok {
+					return errors.New("the driver ended")
+				}
+				return nil
+			}
+			p, _ := r.plan(PlanAsk{})
+			if out, err := r.run(p); err != nil || out.Status != StatusCommitted {
+				t.Fatalf("%+v, %v", out, err)
+			}
+			if got, ok := r.src.groups["sawlog.views-hourly views/0"]; ok {
+				t.Fatalf("mirrored %d already", got)
+			}
+			r.src.refuse = nil
+			if _, err := r.run(again(r, p), func(a *RunAsk) { a.Hold = time.Hour }); err != nil {
+				t.Fatal(err)
+			}
+			if got, ok := r.src.groups["sawlog.views-hourly views/0"]; !ok || got != 2 {
+				t.Errorf("mirrored %d, %t", got, ok)
+			}
+			if r.src.configs["views retention.hold.views-hourly"] == "" {
+				t.Error("nothing is held")
+			}
 		})
 	}
 }

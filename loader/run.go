@@ -84,8 +84,13 @@ func (r *run) carryOut(ctx context.Context) (*Record, error) {
 	if err := r.ledger.Publish(ctx); err != nil {
 		return nil, err
 	}
-	if done, err := r.ledger.Accepts(ctx, r.plan); done || err != nil {
+	done, err := r.ledger.Accepts(ctx, r.plan)
+	if err != nil {
 		return nil, err
+	}
+	if done {
+		r.mirror(ctx) // whoever did it may have ended before
+		return nil, nil
 	}
 	if len(r.plan.Splits) > 0 {
 		if err := r.begin(ctx); err != nil {
@@ -113,14 +118,16 @@ func (r *run) carryOut(ctx context.Context) (*Record, error) {
 		r.results = slices.DeleteFunc(r.results, func(res *Result) bool { return slices.Contains(incomplete.Splits, res.Split) })
 		r.d.Logger.Warn("staged files were damaged: carrying out again", "plan", r.planID, "splits", incomplete.Splits, "err", err)
 	}
-	if err != nil || rec == nil {
+	if err != nil {
 		return rec, err
 	}
-	r.d.event(Event{Run: r.ask.Run, Kind: "publish", Text: fmt.Sprintf("record %d", rec.Number)})
-	if r.plan.Kind != Compact { // which reads no log
-		r.mirror(ctx)
+	if rec != nil {
+		r.d.event(Event{Run: r.ask.Run, Kind: "publish", Text: fmt.Sprintf("record %d", rec.Number)})
 	}
-	r.sweep(ctx, rec)
+	r.mirror(ctx) // also of nothing new: the run before may have ended without
+	if rec != nil {
+		r.sweep(ctx, rec)
+	}
 	return rec, nil
 }
 
