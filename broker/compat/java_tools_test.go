@@ -1,6 +1,7 @@
 package compat
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -68,7 +69,8 @@ func playScripts(t *testing.T, server *peer.Server) {
 		server.Name, passed.Load(), failed.Load(), runs.Load())
 }
 
-// TestJavaToolsCovered holds the list of exclusions to the tools there are.
+// TestJavaToolsCovered holds the list of exclusions, and the count of the README, to
+// the tools there are.
 func TestJavaToolsCovered(t *testing.T) {
 	run := map[string]bool{"DumpLogSegments": true, "VerifiableProducer": true, "VerifiableConsumer": true, "ReplicaVerificationTool": true} // by tests of their own
 	files, err := filepath.Glob("testdata/java-tools/*.tools")
@@ -112,4 +114,11 @@ func TestJavaToolsCovered(t *testing.T) {
 		}
 	}
 	t.Logf("java tools: %d of %d run, %d excluded", covered, len(there), len(excluded))
+	readme, err := os.ReadFile("../../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := fmt.Sprintf("%d of Kafka's %d command line tools", covered, len(there)); !strings.Contains(string(readme), want) {
+		t.Errorf("README.md has to say %q", want)
+	}
 }

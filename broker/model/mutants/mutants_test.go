@@ -1,7 +1,3 @@
-// Package mutants shows that the tests that stand for the safety of records can
-// fail: it breaks one rule at a time and counts how many seeds notice.
-//
-//	go test -count=1 -v -timeout 30m ./broker/model/mutants
 package mutants
 
 import (
@@ -151,10 +147,19 @@ func TestMutants(t *testing.T) {
 	}
 }
 
-// TestMutantsFit: every rule still stands where its mutant looks for it.
+// TestMutantsFit: every rule still stands where its mutant looks for it, and the
+// package's doc has a row for each.
 func TestMutantsFit(t *testing.T) {
+	doc, err := os.ReadFile("doc.go")
+	if err != nil {
+		t.Fatal(err)
+	}
 	for _, m := range mutants {
 		broken(t, m)
+		row := regexp.MustCompile(`(?m)^//\t` + m.name + ` +[1-9][0-9]* of +[0-9]+ +` + m.harness.pkg[len("./"):] + ` +` + regexp.QuoteMeta(m.rule) + `$`)
+		if n := len(row.FindAll(doc, -1)); n != 1 {
+			t.Errorf("doc.go has %d rows of %s, by %s: %s", n, m.name, m.harness.pkg, m.rule)
+		}
 	}
 }
 
