@@ -232,7 +232,7 @@ func lagTimes(ctx context.Context, c consumer.Cluster, rows []groupPosition, now
 		room <- struct{}{}
 		wg.Go(func() {
 			defer func() { <-room }()
-			one := partRead{c: c, p: p, leaders: leaders}
+			one := partRead{c: c, p: p, leaders: leaders, fetch: fetchBytes, bytes: readBytes}
 			times[i], _ = one.timeOf(ctx, row.Committed)
 		})
 	}

@@ -272,8 +272,10 @@ type messageRead struct {
 	hasOlder, hasNewer bool
 }
 
-// partitionsRead is how many partitions a page reads when none is chosen.
-const partitionsRead = 32
+// partitionsRead is how many partitions a page reads when none is chosen: where each
+// of them goes on stands in the links to the pages before and behind, which proxies
+// take up to 8 KiB of.
+const partitionsRead = 256
 
 // carryOut reads the page's records; what can't be read becomes a note.
 func (m *messageRead) carryOut(ctx context.Context) error {

@@ -116,26 +116,62 @@ func TestMessagePages(t *testing.T) {
 	}
 }
 
-// TestMessagesOfAllPartitions are in order of their time, whatever partition
-// they are of; only so many partitions are read.
+// TestMessagesOfAllPartitions are in order of their time, whatever partition they are
+// of, on the page and on those before and behind it.
 func TestMessagesOfAllPartitions(t *testing.T) {
 	s := newStand(t, nil)
 	s.create("wide", 40)
 	var all []*kgo.Record
 	for i := range 80 {
-		all = append(all, &kgo.Record{Topic: "wide", Partition: int32(i % 40), Value: fmt.Appendf(nil, "record %02d", i), Timestamp: noon.Add(time.Duration(i-100) * time.Second)})
+		all = append(all, &kgo.Record{Topic: "wide", Partition: int32(i * 7 % 40), Value: fmt.Appendf(nil, "record %02d", i), Timestamp: noon.Add(time.Duration(i-100) * time.Second)})
 	}
 	s.send(all...)
-	page := s.page("/console/topics/wide/messages", http.StatusOK)
-	s.has(page, "records of the first 32 of 40 partitions")
-	order := regexp.MustCompile(`title="value, text">record (\d+)<`).FindAllStringSubmatch(page, -1)
-	if len(order) != 20 || order[0][1] != "71" || order[19][1] != "52" {
-		t.Errorf("%v", order)
+	const base = "/console/topics/wide/messages"
+	// walk turns pages and gives the numbers of the records in the order they came.
+	walk := func(path, rel string) (seen []string) {
+		for range 5 {
+			page := s.page(path, http.StatusOK)
+			s.lacks(page, `class="note"`)
+			for _, m := range regexp.MustCompile(`title="value, text">record (\d+)<`).FindAllStringSubmatch(page, -1) {
+				seen = append(seen, m[1])
+			}
+			if !strings.Contains(page, `rel="`+rel+`"`) {
+				break
+			}
+			path = linkOf(base, page, rel)
+		}
+		return seen
 	}
-	s.has(s.page(linkOf("/console/topics/wide/messages", page, "prev"), http.StatusOK), "records of 32 partitions, not of 8 more that have some")
-	page = s.page("/console/topics/wide/messages?from=earliest", http.StatusOK)
-	if order = regexp.MustCompile(`title="value, text">record (\d+)<`).FindAllStringSubmatch(page, -1); len(order) != 20 || order[0][1] != "00" || order[19][1] != "19" {
-		t.Errorf("%v", order)
+	var want []string
+	for i := range 80 {
+		want = append(want, fmt.Sprintf("%02d", i))
+	}
+	if got := walk(base+"?from=earliest", "next"); !slices.Equal(got, want) {
+		t.Errorf("from the oldest on: %v", got)
+	}
+	slices.Reverse(want)
+	if got := walk(base, "prev"); !slices.Equal(got, want) {
+		t.Errorf("from the newest on: %v", got)
+	}
+}
+
+// TestMessagesOfManyPartitions: where a topic has more partitions than a page reads,
+// it says so; however many there are, they share what it may read and its links hold.
+func TestMessagesOfManyPartitions(t *testing.T) {
+	s := standOver(t, runner{}, over(newBrokers(1, partitionsRead+40, 1)))
+	page := s.page("/console/topics/topic-000/messages", http.StatusOK)
+	s.has(page, fmt.Sprintf("records of the first %d of %d partitions", partitionsRead, partitionsRead+40))
+	far := cursor{}
+	for i := range int32(partitionsRead) {
+		far[100_000+i] = 1 << 40
+	}
+	if n := len(far.String()); n > 8<<10 {
+		t.Errorf("a link has %d bytes", n)
+	}
+	for _, n := range []int{1, sharedBy, 100, partitionsRead} {
+		if all := n * share(readBytes, n); all > sharedBy*readBytes || n <= sharedBy && all != n*readBytes {
+			t.Errorf("%d partitions may read %d bytes", n, all)
+		}
 	}
 }
 

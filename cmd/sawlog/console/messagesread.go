@@ -41,10 +41,11 @@ const (
 	headerBytes  = 4 << 10   // of the value of a header
 	nameBytes    = 256       // of the key of a header
 	headersBytes = 16 << 10  // of all headers of a record
-	fetchBytes   = 256 << 10 // of a fetch
+	fetchBytes   = 256 << 10 // of a fetch, at most
 	batchBytes   = 16 << 20  // of a batch
 	partsAtATime = 8         // partitions that are read at once
-	readBytes    = 8 << 20   // of keys, values and headers passed in a partition
+	readBytes    = 8 << 20   // of keys, values and headers passed in a partition, at most
+	sharedBy     = 32        // partitions that may have that much each; more of them share it
 )
 
 // pieceOf copies the beginning of some bytes.
@@ -75,6 +76,9 @@ type read struct {
 	err     error
 }
 
+// share is what each of so many partitions may have of most.
+func share(most, partitions int) int { return most * sharedBy / max(sharedBy, partitions) }
+
 // readAll reads several partitions, each from its start on or up to it.
 func (m *messageRead) readAll(ctx context.Context, ps []*admin.Partition, starts []int64, backward bool) []read {
 	out := make([]read, len(ps))
@@ -85,7 +89,7 @@ func (m *messageRead) readAll(ctx context.Context, ps []*admin.Partition, starts
 		room <- struct{}{}
 		wg.Go(func() {
 			defer func() { <-room }()
-			r := partRead{c: m.c, p: p, most: m.ask.Count, leaders: leaders}
+			r := partRead{c: m.c, p: p, most: m.ask.Count, leaders: leaders, fetch: share(fetchBytes, len(ps)), bytes: share(readBytes, len(ps))}
 			if backward {
 				out[i] = r.backward(ctx, starts[i])
 			} else {
@@ -102,6 +106,8 @@ type partRead struct {
 	c       consumer.Cluster
 	p       *admin.Partition
 	most    int // records
+	fetch   int // bytes of a fetch
+	bytes   int // passed
 	leaders *consumer.Leaders
 }
 
@@ -157,11 +163,11 @@ func (r *partRead) between(ctx context.Context, from, to int64, most int, last b
 	reader := consumer.NewReader(r.c, offsets.TopicPartition{Topic: r.p.Topic, Partition: r.p.Index}, r.p.TopicID,
 		offsets.Range{Start: offsets.Offset(from), End: offsets.Offset(to)},
 		consumer.Options{
-			FetchBytes: fetchBytes, MaxBatchBytes: batchBytes, MaxDecompressed: 2 * batchBytes, Patience: patience * 3 / 4,
+			FetchBytes: r.fetch, MaxBatchBytes: batchBytes, MaxDecompressed: 2 * batchBytes, Patience: patience * 3 / 4,
 			Isolation: consumer.ReadUncommitted, AcceptGap: true, Compact: true, Leaders: r.leaders,
 		})
 	defer reader.Close()
-	for passed := 0; (last || len(out.records) < most) && passed < readBytes; {
+	for passed := 0; (last || len(out.records) < most) && passed < r.bytes; {
 		rec, err := reader.Next(ctx)
 		if errors.Is(err, io.EOF) {
 			out.window.To = to
