@@ -22,11 +22,14 @@ async function refresh() {
   try {
     const answer = await fetch(location.href, { headers: { Accept: "text/html" } });
     if (answer.redirected) { location.href = answer.url; return; } // to log in
-    if (!answer.ok) throw new Error(answer.status);
-    const next = new DOMParser().parseFromString(await answer.text(), "text/html");
-    merge(next);
-    details.clear();
-    say(true, "live · " + new Date().toISOString().slice(11, 19) + " UTC");
+    const at = " · " + new Date().toISOString().slice(11, 19) + " UTC";
+    if (answer.ok) {
+      merge(new DOMParser().parseFromString(await answer.text(), "text/html"));
+      details.clear();
+      say(true, "live" + at);
+    } else { // what is shown stays, be it an error or of before one
+      say(false, "error " + answer.status + at);
+    }
   } catch {
     say(false, "server not reached");
   }
