@@ -20,12 +20,12 @@ func (a *app) doctorHadoop() *cobra.Command {
 	return &cobra.Command{
 		Use: "hadoop FILE|JOB", Short: "Try the YARN cluster a job's tasks run on", Args: cobra.ExactArgs(1),
 		Long: `Look at what a job with run.engine: hadoop needs, without submitting anything: the
-command that submits, the binary of the tasks, the ResourceManager, a node that a
-task fits on, and brokers that the nodes can reach. Of the root, doctor hdfs
-tells.
-Exit codes: 2 the job names no cluster, or the command isn't there, 5 the
-ResourceManager wants another user, 6 it doesn't answer (retry), 4 no node is big
-enough, 1 anything else.`,
+command that submits, the binary of the tasks, their login on a cluster with
+Kerberos, the ResourceManager, a node that a task fits on, and brokers that the
+nodes can reach. Of the root, doctor hdfs tells.
+Exit codes: 2 the job names no cluster, or the command isn't there, 5 a login
+fails, or tasks would have none, or the ResourceManager wants another user, 6 it
+doesn't answer (retry), 4 no node is big enough, 1 anything else.`,
 		Example: "  sawlog doctor hadoop pageviews.yaml",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			job, err := a.anyJob(cmd.Context(), args[0])

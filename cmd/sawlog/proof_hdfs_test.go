@@ -19,7 +19,12 @@ import (
 // mirror copies a data set from HDFS to a folder of this machine.
 func mirror(t *testing.T, root string) (dir string) {
 	t.Helper()
-	s, err := hdfs.Open(t.Context(), root, sink.Access{})
+	return mirrorAs(t, root, sink.Access{})
+}
+
+func mirrorAs(t *testing.T, root string, access sink.Access) (dir string) {
+	t.Helper()
+	s, err := hdfs.Open(t.Context(), root, access)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -31,8 +31,8 @@ type yarn struct {
 // onTask is part of the command line of a task.
 const onTask = " task exec --stdin --streaming"
 
-func startYARN(n *node, nodes int) *yarn {
-	y := &yarn{Cluster: mini.Start(n.t, nodes), n: n, done: make(chan struct{})}
+func startYARN(n *node, c *mini.Cluster) *yarn {
+	y := &yarn{Cluster: c, n: n, done: make(chan struct{})}
 	y.wait.Go(func() {
 		for {
 			select {
@@ -71,7 +71,12 @@ func (y *yarn) thaw() {
 // and slowly enough for things to happen to it.
 func (y *yarn) job(topic string) (path, root string) {
 	root = y.URI("/warehouse/" + topic)
-	return y.n.write(topic+".yaml", fmt.Sprintf(`
+	return y.n.write(topic+".yaml", y.text(topic, root, "1MiB", "", "")), root
+}
+
+// text is that of a job with more said of the root and of the cluster.
+func (y *yarn) text(topic, root, rate, hdfs, hadoop string) string {
+	return fmt.Sprintf(`
 name: %s
 source: {topics: [%[1]s]}
 decode: {value: json}
@@ -84,16 +89,16 @@ schema:
   - {name: payload, type: json}
   - {name: public, type: bool}
 time: {field: created_at, format: rfc3339}
-output: {root: '%s', merge_partitions: never}
+output: {root: '%s', merge_partitions: never%s}
 run:
   memory: 128MiB
-  rate: 1MiB
+  rate: %s
   engine: hadoop
   hadoop:
     resource_manager: '%s'
     command: ['%s']
     conf: {yarn.app.mapreduce.am.job.speculator.class: EagerSpeculator}
-`, topic, root, y.ResourceManager, y.Streaming[0])), root
+%s`, topic, root, hdfs, rate, y.ResourceManager, y.Streaming[0], hadoop)
 }
 
 // yarnApp is an application as the ResourceManager shows it.
@@ -129,7 +134,7 @@ const yarnPatience = 8 * time.Minute
 func TestProofYARN(t *testing.T) {
 	input := filepath.Join(realData(t), "github", "2021-07-21-few-hours.jsonl.gz")
 	n := startNode(t)
-	y := startYARN(n, 2)
+	y := startYARN(n, mini.Start(t, mini.Options{Nodes: 2}))
 	n.run("topic", "create", "events", "--partitions", "3")
 	for p := range 3 {
 		n.run("produce", "events", input, "-z", "gzip", "--partition", strconv.Itoa(p))

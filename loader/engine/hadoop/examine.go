@@ -80,7 +80,7 @@ func examineLogin(l *Login, send bool) Finding {
 		f.Err, f.Advice = &loader.Error{Code: loader.ExitAuth, Err: err}, "klist -kt KEYTAB tells the principals of a keytab"
 		return f
 	}
-	f.Detail = fmt.Sprintf("%s by %s, whose keys of it go along with each application", l.Principal, l.Keytab)
+	f.Detail = fmt.Sprintf("%s by %s; its keys go along with each application", l.Principal, l.Keytab)
 	if p := l.protection(); p != "privacy" {
 		f.Detail += fmt.Sprintf("; hadoop.rpc.protection is %s, so that they can be read on the wire between servers", p)
 	}

@@ -183,7 +183,7 @@ func TestExamine(t *testing.T) {
 		{"", "", true, loader.ExitAuth, "send_keytab"},
 		{"/etc/etl.keytab", "", false, 0, "/etc/etl.keytab, which has to lie at that path on every node"},
 		{"/etc/etl.keytab", "", true, 0, "hadoop.rpc.protection is authentication"},
-		{"/etc/etl.keytab", "privacy", true, 0, "/etc/etl.keytab, whose keys of it go along"},
+		{"/etc/etl.keytab", "privacy", true, 0, "/etc/etl.keytab; its keys go along"},
 		{"gone", "", true, loader.ExitAuth, "klist"},
 	} {
 		s, l := s, login()

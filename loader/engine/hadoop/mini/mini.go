@@ -32,23 +32,31 @@ type Cluster struct {
 // where the Java sources and their pom lie.
 const sources = "loader/engine/hadoop/mini/testdata"
 
-// Start runs a cluster with so many NodeManagers until the test ends. A test on a
-// machine without a JVM or Maven is skipped by name, and so is one that is to be
-// short.
-func Start(t testing.TB, nodes int, conf ...string) *Cluster {
+// Options says what cluster is started.
+type Options struct {
+	Nodes    int  // NodeManagers
+	Kerberos bool // a KDC, and servers that want its tickets; containers run as who runs the test all the same
+}
+
+// Start runs a cluster until the test ends. A test on a machine without a JVM or
+// Maven is skipped by name, and so is one that is to be short.
+func Start(t testing.TB, o Options) *Cluster {
 	t.Helper()
 	java, err := filepath.EvalSymlinks(peer.Tool(t, "java"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	args := []string{"--nodes", strconv.Itoa(nodes)}
-	for _, kv := range conf {
-		args = append(args, "--conf", kv)
-	}
-	c := &Cluster{Cluster: hdfs.Run(t, hdfs.Program{
-		Name: "yarn", Sources: sources, Main: "MiniYarn", Args: args,
+	program := hdfs.Program{
+		Name: "yarn", Sources: sources, Main: "MiniYarn", Args: []string{"--nodes", strconv.Itoa(o.Nodes)},
 		Env: []string{"JAVA_HOME=" + filepath.Dir(filepath.Dir(java))}, // of the containers
-	})}
+	}
+	kerberos := ""
+	if o.Kerberos {
+		kerberos = filepath.Join(t.TempDir(), "kerberos")
+		program.Args = append(program.Args, "--kerberos", kerberos)
+	}
+	c := &Cluster{Cluster: hdfs.Run(t, program)}
+	c.Kerberos = kerberos
 	t.Cleanup(func() {
 		c.Kill()
 		// Containers outlive their NodeManager.
@@ -76,7 +84,7 @@ func (c *Cluster) script() string {
 	for _, word := range c.Java {
 		words = append(words, fmt.Sprintf("'%s'", word))
 	}
-	return fmt.Sprintf("#!/bin/sh\nmkdir -p '%s'\nexec %s -Djava.io.tmpdir='%s' -cp '%s:%s' org.apache.hadoop.streaming.HadoopStreaming \"$@\"\n",
+	return fmt.Sprintf("#!/bin/sh\nmkdir -p '%s'\nexec %s $HADOOP_CLIENT_OPTS -Djava.io.tmpdir='%s' -cp '%s:%s' org.apache.hadoop.streaming.HadoopStreaming \"$@\"\n",
 		temp, strings.Join(words, " "), temp, site, c.Classpath)
 }
 

@@ -8,6 +8,8 @@ import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
 import java.util.List;
 import org.apache.hadoop.conf.Configuration;
+import org.apache.hadoop.fs.Path;
+import org.apache.hadoop.fs.permission.FsPermission;
 import org.apache.hadoop.hdfs.HdfsConfiguration;
 import org.apache.hadoop.hdfs.MiniDFSCluster;
 import org.apache.hadoop.mapred.JobConf;
@@ -25,7 +27,7 @@ import org.apache.hadoop.yarn.server.resourcemanager.ResourceManager;
  * <pre>
  * --dir DIR         where all its files are; DIR/site gets the configuration of its clients
  * --nodes N         NodeManagers, 1 unless said
- * --conf KEY=VALUE  a setting of any of the site files
+ * --kerberos DIR    a KDC, and servers that want its tickets; DIR gets krb5.conf and client.keytab (user sawlog)
  * </pre>
  */
 public final class MiniYarn {
@@ -42,12 +44,12 @@ public final class MiniYarn {
     System.setOut(System.err); // what libraries print is no answer
     File dir = null;
     int nodes = 1;
-    List<String> settings = new ArrayList<>();
+    File kerberos = null;
     for (int i = 0; i < args.length; i++) {
       switch (args[i]) {
         case "--dir" -> dir = new File(args[++i]);
         case "--nodes" -> nodes = Integer.parseInt(args[++i]);
-        case "--conf" -> settings.add(args[++i]);
+        case "--kerberos" -> kerberos = new File(args[++i]);
         default -> throw new IllegalArgumentException(args[i]);
       }
     }
@@ -55,12 +57,19 @@ public final class MiniYarn {
     DefaultMetricsSystem.setMiniClusterMode(true);
     Configuration conf = new YarnConfiguration(new JobConf(new HdfsConfiguration()));
     defaults(conf, dir);
-    for (String s : settings) {
-      conf.set(s.substring(0, s.indexOf('=')), s.substring(s.indexOf('=') + 1));
+    if (kerberos != null) {
+      Kerberos.start(conf, kerberos);
+      conf.set("yarn.nodemanager.admin-env", "HADOOP_CONF_DIR=" + new File(dir, "site").getPath());
     }
     MiniDFSCluster hdfs = new MiniDFSCluster.Builder(conf, new File(dir, "dfs")).numDataNodes(1).checkExitOnShutdown(false).build();
     hdfs.waitActive();
     conf.set("fs.defaultFS", "hdfs://127.0.0.1:" + hdfs.getNameNodePort());
+    if (kerberos != null) {
+      for (String shared : List.of("/tmp", "/warehouse")) { // of users who are not the NameNode's
+        hdfs.getFileSystem().mkdirs(new Path(shared));
+        hdfs.getFileSystem().setPermission(new Path(shared), new FsPermission((short) 01777));
+      }
+    }
     MiniYarn mini = new MiniYarn(dir);
     mini.start(conf, nodes);
     out.println("READY 127.0.0.1:" + hdfs.getNameNodePort());
@@ -141,7 +150,7 @@ public final class MiniYarn {
   private String run(String[] w) {
     switch (w[0]) {
       case "rm" -> {
-        return "http://" + rm.getConfig().get("yarn.resourcemanager.webapp.address");
+        return "http://" + rm.getConfig().get("yarn.resourcemanager.webapp.address").replace("127.0.0.1", "localhost"); // which has a principal
       }
       case "stop-node" -> { // by the port of its web address
         for (int i = 0; i < nodes.size(); i++) {
