@@ -134,7 +134,7 @@ func (p *progress) note(format string, args ...any) {
 // noteBad says where the records are that a committed run could not read.
 func (p *progress) noteBad(o *loader.Outcome, root string) {
 	if o != nil && o.Status == loader.StatusCommitted && o.Quarantined > 0 {
-		p.note("%d records are in quarantine, with their bytes and the reason: sawlog out head --root %s --quarantine", o.Quarantined, root)
+		p.note("records in quarantine: %d; their bytes and the reason: sawlog out head --root %s --quarantine", o.Quarantined, root)
 	}
 }
 

@@ -88,7 +88,7 @@ func TestProofNothingToLoad(t *testing.T) {
 	if err := json.Unmarshal(out, &o); err != nil || code != 0 {
 		t.Fatalf("exit code %d, %v: %s", code, err, said)
 	}
-	if want := "3 records are in quarantine, with their bytes and the reason: sawlog out head --root file://" + root + " --quarantine"; !strings.Contains(said, want) {
+	if want := "records in quarantine: 3; their bytes and the reason: sawlog out head --root file://" + root + " --quarantine"; !strings.Contains(said, want) {
 		t.Errorf("said %q, want %q", said, want)
 	}
 	if o.Rows != 0 || o.Quarantined != 3 || o.Files != 1 || len(o.Hours) != 0 {
