@@ -163,7 +163,7 @@ func refused(base string, code int, resp *http.Response, data []byte) error {
 	}
 	e := &loader.Error{Code: code, Msg: fmt.Sprintf("ResourceManager %s: %s %.300s", base, resp.Status, msg)}
 	if strings.HasPrefix(resp.Header.Get("WWW-Authenticate"), "Negotiate") {
-		e.Hint = "its web address wants Kerberos: set hadoop.security.authentication in $HADOOP_CONF_DIR and run kinit, or give output.hdfs a keytab and a principal"
+		e.Hint = "its web address wants Kerberos: set hadoop.security.authentication in $HADOOP_CONF_DIR, and give output.hdfs a keytab and a principal"
 	}
 	return e
 }
