@@ -73,7 +73,7 @@ func (rec *Record) cannotRemake(err error, format string, args ...any) error {
 		return err
 	}
 	e := &Error{Code: ExitMismatch, Msg: fmt.Sprintf(format, args...), Err: err}
-	return e.hint("`sawlog verify %d` tells what is lost, if anything: restore that from a copy of the data set, or give it up: sawlog out drop --run %d, with --window START..END for what it brought to some hours only", rec.Number, rec.Number)
+	return e.hint("if the brokers asked are those it was loaded from, `sawlog verify %d` tells what is lost, if anything: restore that from a copy of the data set, or give it up: sawlog out drop --run %d, with --window START..END for what it brought to some hours only", rec.Number, rec.Number)
 }
 
 // passed looks for new records, and tells whether one came after rec, now or at any

@@ -399,7 +399,7 @@ func TestProofForeignCluster(t *testing.T) {
 	if err := sameTree(want, treeOf(t, root)); err != nil {
 		t.Error(err)
 	}
-	home.refused(3, []string{"abroad"}, "rerun", "0", "--root", root, "-b", home.listen)
+	home.refused(8, []string{"abroad", "if the brokers asked"}, "rerun", "0", "--root", root, "-b", home.listen)
 }
 
 // out reads one number of a command's JSON.
