@@ -395,14 +395,14 @@ func (w *world) mayLose(n *node) bool {
 func (w *world) survives(n *node) bool {
 	dirty := 1
 	for _, other := range w.nodes {
-		if other != n && other.dirty {
+		if other != n && (other.dirty || other.unproven) {
 			dirty++
 		}
 	}
 	// A reassignment may end with no more than its target.
 	p := w.latest().partition
 	return dirty < min(w.latest().minISR, len(p.Replicas)-len(p.Removing)) && slices.ContainsFunc(w.candidates(), func(id offsets.BrokerID) bool {
-		return id != n.id && !w.node(id).dirty
+		return id != n.id && !w.node(id).dirty && !w.node(id).unproven
 	})
 }
 
@@ -419,14 +419,18 @@ func (w *world) kill(s step) {
 		return
 	}
 	intact := s.b%4 > 0
-	// The only complete copy keeps its place; a dirty broker may be taken for
-	// another by an ask that is under way.
+	// The only complete copy keeps its place, unless an ask that is under way brings
+	// in another: that one must lose nothing until it is back.
 	alone := slices.Equal(w.candidates(), []offsets.BrokerID{n.id}) && !slices.ContainsFunc(w.nodes, func(n *node) bool { return n.dirty })
 	if !intact && !alone && !w.mayLose(n) {
 		return
 	}
 	w.down(n, intact)
-	if !intact && !alone {
+	switch {
+	case intact:
+	case alone:
+		n.unproven = true
+	default:
 		w.lost(n, "kill without proof")
 	}
 }
@@ -491,7 +495,7 @@ func (w *world) startNode(n *node) {
 	}
 	w.decided()
 	b, _ := w.model.Image().Broker(n.id)
-	n.up, n.epoch, n.dirty = true, b.Epoch, false
+	n.up, n.epoch, n.dirty, n.unproven = true, b.Epoch, false, false
 	w.events["start"]++
 	if n.hosts = slices.Contains(w.latest().partition.Replicas, n.id); n.hosts {
 		n.state = replica.NewState(n.id, n.log.start, n.log.end())

@@ -47,6 +47,7 @@ type node struct {
 	log       replicaLog
 	state     *replica.State
 	dirty     bool // lost records, and the controller doesn't know
+	unproven  bool // ended as the only complete copy, and can't prove that it lost nothing
 
 	fetching int // number of the fetch that is out
 	asked    *message
