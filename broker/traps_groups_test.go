@@ -66,12 +66,10 @@ func (m *member) joinRequest() *kmsg.JoinGroupRequest {
 	return r
 }
 
-// start sends a join; the channel yields its answer.
-func (m *member) start(version int16) <-chan *kmsg.JoinGroupResponse {
-	m.t.Helper()
-	r := m.joinRequest()
-	r.Version = version
-	done := make(chan *kmsg.JoinGroupResponse, 1)
+// awaited sends a request that is answered once others have asked; the channel
+// yields its answer.
+func awaited[R kmsg.Response](m *member, r kmsg.Request) <-chan R {
+	done := make(chan R, 1)
 	go func() {
 		defer close(done)
 		got, err := m.c.Exchange(m.t.Context(), r)
@@ -79,10 +77,18 @@ func (m *member) start(version int16) <-chan *kmsg.JoinGroupResponse {
 			m.t.Error(err)
 			return
 		}
-		done <- got.(*kmsg.JoinGroupResponse)
+		done <- got.(R)
 	}()
 	synctest.Wait()
 	return done
+}
+
+// start sends a join; the channel yields its answer.
+func (m *member) start(version int16) <-chan *kmsg.JoinGroupResponse {
+	m.t.Helper()
+	r := m.joinRequest()
+	r.Version = version
+	return awaited[*kmsg.JoinGroupResponse](m, r)
 }
 
 // took notes what a join answered.
@@ -120,18 +126,7 @@ func (m *member) sync(assign map[string]string) <-chan *kmsg.SyncGroupResponse {
 	for _, id := range slices.Sorted(maps.Keys(assign)) {
 		r.GroupAssignment = append(r.GroupAssignment, kmsg.SyncGroupRequestGroupAssignment{MemberID: id, MemberAssignment: []byte(assign[id])})
 	}
-	done := make(chan *kmsg.SyncGroupResponse, 1)
-	go func() {
-		defer close(done)
-		got, err := m.c.Exchange(m.t.Context(), r)
-		if err != nil {
-			m.t.Error(err)
-			return
-		}
-		done <- got.(*kmsg.SyncGroupResponse)
-	}()
-	synctest.Wait()
-	return done
+	return awaited[*kmsg.SyncGroupResponse](m, r)
 }
 
 func (m *member) beat() int16 {

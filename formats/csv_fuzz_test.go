@@ -24,15 +24,7 @@ func FuzzCSV(f *testing.F) {
 		if delimiter&0x7f == 0 || o.Validate() != nil { // encoding/csv takes no zero
 			return
 		}
-		s, err := o.Base(nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		d, err := NewDecoder(s, o)
-		if err != nil {
-			t.Fatal(err)
-		}
-		c := NewColumns(s)
+		d, c := newDecoder(t, o, nil)
 		var bad *BadRecord
 		if _, err := d.Append(c, &Message{Timestamp: 1, Value: value}); err != nil && (!errors.As(err, &bad) || c.Rows() != 0 || c.Bytes() != 0) {
 			t.Fatalf("%q: %v, %d rows, %d bytes", value, err, c.Rows(), c.Bytes())

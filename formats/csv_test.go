@@ -36,16 +36,8 @@ func TestCSVRecords(t *testing.T) {
 	} {
 		o := csvOptions("a b c")
 		o.SkipHeader = true
-		s, err := o.Base(nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		d, err := NewDecoder(s, o)
-		if err != nil {
-			t.Fatal(err)
-		}
-		c := NewColumns(s)
-		_, err = d.Append(c, &Message{Timestamp: 1, Value: []byte(tt.record)})
+		d, c := newDecoder(t, o, nil)
+		_, err := d.Append(c, &Message{Timestamp: 1, Value: []byte(tt.record)})
 		var br *BadRecord
 		got := ""
 		switch {
@@ -163,15 +155,7 @@ func TestTextAndRaw(t *testing.T) {
 	value := "line \xff\n"
 	for kind, want := range map[string]string{"text": `"line �\n"`, "raw": `"line \xff\n"`} {
 		o := Options{Value: kind, Time: TimeOptions{Field: []string{"_timestamp"}}}
-		s, err := o.Base(nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		d, err := NewDecoder(s, o)
-		if err != nil {
-			t.Fatal(err)
-		}
-		c := NewColumns(s)
+		d, c := newDecoder(t, o, nil)
 		for _, v := range [][]byte{[]byte(value), {}} {
 			if _, err := d.Append(c, &Message{Offset: 3, Timestamp: 9, Value: v}); err != nil {
 				t.Fatal(err)

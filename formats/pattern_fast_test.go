@@ -144,8 +144,8 @@ func FuzzFastPatterns(f *testing.F) {
 // least of several runs counts: what else the machine does only adds to it.
 func TestFastPatternsAreFaster(t *testing.T) {
 	for name, line := range map[string]string{"combined": accessLine, "syslog": `Mar  7 03:06:56 web1 sshd[1291]: Server listening on 0.0.0.0 port 22 and also on :: port 22`} {
-		d, c := newPattern(t, patternOptions(name), nil)
-		slow, cs := newPattern(t, patternOptions(name), nil)
+		d, c := newDecoder(t, patternOptions(name), nil)
+		slow, cs := newDecoder(t, patternOptions(name), nil)
 		slow.(*textDecoder).by.(*pattern).fast = nil
 		spend := func(d Decoder, c *Columns) float64 {
 			m := &Message{Timestamp: time.Now().UnixMilli(), Value: []byte(line)}

@@ -16,8 +16,8 @@ func patternOptions(pattern string) Options {
 	return Options{Value: "text", Pattern: PatternText(pattern), Time: TimeOptions{Field: []string{"_timestamp"}}, Metadata: []string{"_offset"}}
 }
 
-// newPattern is the decoder of a pattern and its columns, empty.
-func newPattern(tb testing.TB, o Options, declared *Schema) (Decoder, *Columns) {
+// newDecoder is the decoder of options and its columns, empty.
+func newDecoder(tb testing.TB, o Options, declared *Schema) (Decoder, *Columns) {
 	tb.Helper()
 	s, err := o.Base(declared)
 	if err != nil {
@@ -79,7 +79,7 @@ func TestPattern(t *testing.T) {
 		{`(?P<outer>a(?P<inner>b)?)`, "ab", `"ab" "b"`},
 		{`(?:(?P<a>\w);)*`, "x;y;", `"y"`}, // the last one, as everywhere
 	} {
-		d, c := newPattern(t, patternOptions(tt.pattern), nil)
+		d, c := newDecoder(t, patternOptions(tt.pattern), nil)
 		if got := fieldsOf(t, d, c, tt.value); got != tt.want {
 			t.Errorf("%s of %q = %s, want %s", tt.pattern, tt.value, got, tt.want)
 		}
@@ -90,7 +90,7 @@ func TestPattern(t *testing.T) {
 func TestPatternTypes(t *testing.T) {
 	o := patternOptions(`(?P<at>\S+) (?P<n>\S+)(?: (?P<word>\S+))?`)
 	o.Time = TimeOptions{Field: []string{"at"}}
-	d, c := newPattern(t, o, &Schema{Fields: []Field{
+	d, c := newDecoder(t, o, &Schema{Fields: []Field{
 		{Name: "ts", From: []string{"at"}, Type: mustType(t, "timestamp_ms")}, {Name: "n", Type: mustType(t, "int64")}, {Name: "number", From: []string{"n"}, Type: mustType(t, "string")},
 	}})
 	for value, want := range map[string]string{
@@ -159,7 +159,7 @@ func TestNamedPatterns(t *testing.T) {
 		{"syslog", `2026-11-29T14:00:00.5+01:00 h cron[7]: a` + "\n\tb", `null@0 "2026-11-29T14:00:00.5+01:00" "h" "cron" "7" "a\n\tb"`},
 		{"syslog", `Mar 27 13:09 h x: y`, "pattern"},
 	} {
-		d, c := newPattern(t, patternOptions(tt.pattern), nil)
+		d, c := newDecoder(t, patternOptions(tt.pattern), nil)
 		if got := fieldsOf(t, d, c, tt.line); got != tt.want {
 			t.Errorf("%s of %s\n= %s\nwant %s", tt.pattern, tt.line, got, tt.want)
 		}
@@ -261,7 +261,7 @@ func TestPatternsOnRealLogs(t *testing.T) {
 	} {
 		o := patternOptions(tt.pattern)
 		o.Time = TimeOptions{Field: []string{"time"}, Format: tt.time}
-		d, c := newPattern(t, o, nil)
+		d, c := newDecoder(t, o, nil)
 		reference := time.Date(2017, 12, 31, 0, 0, 0, 0, time.UTC).UnixMilli() // gives the year
 		hours, bad, rows := map[Instant]int{}, 0, 0
 		got := map[string]map[string]int{}
@@ -311,7 +311,7 @@ func FuzzPattern(f *testing.F) {
 		if len(pattern) > 200 || o.Validate() != nil {
 			return
 		}
-		d, c := newPattern(t, o, nil)
+		d, c := newDecoder(t, o, nil)
 		_, err := d.Append(c, &Message{Timestamp: 1, Value: []byte(value)})
 		var br *BadRecord
 		if err != nil && (!errors.As(err, &br) || c.Rows() != 0 || c.Bytes() != 0) {
@@ -336,7 +336,7 @@ func TestPatternAllocations(t *testing.T) {
 
 func patternAllocates(t *testing.T, pattern string, want float64) {
 	t.Helper()
-	d, c := newPattern(t, patternOptions(pattern), nil)
+	d, c := newDecoder(t, patternOptions(pattern), nil)
 	m := &Message{Timestamp: 1, Value: []byte(accessLine)}
 	run := func() {
 		c.Reset()
@@ -355,7 +355,7 @@ const accessLine = `83.149.9.216 - - [17/May/2015:10:05:03 +0000] "GET /presenta
 
 // BenchmarkPattern reads access lines by each pattern.
 func BenchmarkPattern(b *testing.B) {
-	d, c := newPattern(b, patternOptions("combined"), nil)
+	d, c := newDecoder(b, patternOptions("combined"), nil)
 	m := &Message{Timestamp: 1, Value: []byte(accessLine)}
 	b.SetBytes(int64(len(m.Value)))
 	for b.Loop() {

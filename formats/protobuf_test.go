@@ -87,15 +87,8 @@ func TestProtobufPresence(t *testing.T) {
 			t.Errorf("%s: %s, want %s", tt.hex, got, tt.want)
 		}
 	}
-	s, err := o.Base(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	d, err := NewDecoder(s, o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := d.Append(NewColumns(s), &Message{Timestamp: 1, Value: []byte("\xf8\x06\x01")}); err != nil || d.Notes()["unknown_fields"] != 1 {
+	d, c := newDecoder(t, o, nil)
+	if _, err := d.Append(c, &Message{Timestamp: 1, Value: []byte("\xf8\x06\x01")}); err != nil || d.Notes()["unknown_fields"] != 1 {
 		t.Errorf("an unknown field: %v, notes %v", err, d.Notes())
 	}
 }

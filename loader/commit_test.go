@@ -350,16 +350,9 @@ func TestSealChecks(t *testing.T) {
 			src, s := &source{}, memSink()
 			l := src.open(t, s)
 			p := fakePlan(l.Fold(), span{0, 0, 40})
-			planID, err := l.PutPlan(t.Context(), p)
-			if err != nil {
-				t.Fatal(err)
-			}
-			r, err := src.attempt(s, p, planID, 0)
-			if err != nil {
-				t.Fatal(err)
-			}
+			planID, r := src.attempted(t, l, p)
 			c.ruin(s, r)
-			_, err = l.Commit(t.Context(), p, planID, "run-1", []*Result{r}, CommitOptions{})
+			_, err := l.Commit(t.Context(), p, planID, "run-1", []*Result{r}, CommitOptions{})
 			var missing *IncompleteError
 			if !errors.As(err, &missing) || !slices.Equal(missing.Splits, []int{0}) || !strings.Contains(err.Error(), c.want) {
 				t.Fatalf("error %v, want split 0 missing: %s", err, c.want)
@@ -395,14 +388,7 @@ func TestSealDropsDamaged(t *testing.T) {
 	src, s := &source{}, memSink()
 	l := src.open(t, s)
 	p := fakePlan(l.Fold(), span{0, 0, 40})
-	planID, err := l.PutPlan(t.Context(), p)
-	if err != nil {
-		t.Fatal(err)
-	}
-	r, err := src.attempt(s, p, planID, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	_, r := src.attempted(t, l, p)
 	rewrite(s, r.Files[0].Stage, func(b []byte) []byte { b[3] ^= 1; return b })
 	var missing *IncompleteError
 	if _, err := src.run(t.Context(), l, p, "run-1"); !errors.As(err, &missing) {
@@ -421,14 +407,7 @@ func TestAttemptsDiffer(t *testing.T) {
 			l := src.open(t, s)
 			p := fakePlan(l.Fold(), span{0, 0, 40})
 			p.Topics[0].Compact = compact
-			planID, err := l.PutPlan(t.Context(), p)
-			if err != nil {
-				t.Fatal(err)
-			}
-			first, err := src.attempt(s, p, planID, 0)
-			if err != nil {
-				t.Fatal(err)
-			}
+			planID, first := src.attempted(t, l, p)
 			changed := &source{salt: " compacted", prefix: "b-"}
 			second, err := changed.attempt(s, p, planID, 0)
 			if err != nil {
@@ -457,21 +436,14 @@ func TestSyncFails(t *testing.T) {
 	s := local.New(mem, "/root")
 	l := src.open(t, s)
 	p := fakePlan(l.Fold(), span{0, 0, 40})
-	planID, err := l.PutPlan(t.Context(), p)
-	if err != nil {
-		t.Fatal(err)
-	}
-	r, err := src.attempt(s, p, planID, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	planID, r := src.attempted(t, l, p)
 	mem.Inject(func(op vfs.Op, name string) error {
 		if op == vfs.OpSync && strings.HasSuffix(name, ".part") {
 			return syscall.EIO
 		}
 		return nil
 	})
-	_, err = l.Commit(t.Context(), p, planID, "run-1", []*Result{r}, CommitOptions{})
+	_, err := l.Commit(t.Context(), p, planID, "run-1", []*Result{r}, CommitOptions{})
 	mem.Inject(nil)
 	exits(t, err, ExitFailed, "durable", ".part")
 	if _, err := s.Stat(AttemptDir(planID, 0, r.Attempt)); !errors.Is(err, sink.ErrNotExist) {

@@ -181,6 +181,19 @@ func compacted(s sink.Sink, p *Plan, split *Split) (map[int64][]byte, map[int64]
 	return map[int64][]byte{*split.Hour: fmt.Appendf(body, "ROWS %d", rows)}, map[int64]int64{*split.Hour: rows}, nil
 }
 
+// attempted puts a plan and carries its first split out.
+func (src *source) attempted(t *testing.T, l *Ledger, p *Plan) (planID string, r *Result) {
+	t.Helper()
+	planID, err := l.PutPlan(t.Context(), p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r, err = src.attempt(l.sink, p, planID, 0); err != nil {
+		t.Fatal(err)
+	}
+	return planID, r
+}
+
 // attempt carries a split out as a task does: a folder of its own, the files,
 // the result last.
 func (src *source) attempt(s sink.Sink, p *Plan, planID string, n int) (*Result, error) {

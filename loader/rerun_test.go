@@ -407,13 +407,7 @@ func TestAbandon(t *testing.T) {
 	src, s := &source{}, memSink()
 	l := src.open(t, s)
 	p := fakePlan(l.Fold(), span{0, 0, 40})
-	planID, err := l.PutPlan(t.Context(), p)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := src.attempt(s, p, planID, 0); err != nil {
-		t.Fatal(err)
-	}
+	planID, _ := src.attempted(t, l, p)
 	rec, err := l.Abandon(t.Context(), planID, "run-1", CommitOptions{By: "ann", Why: "wrong job"})
 	if err != nil || rec.Kind != Abandon || rec.Why != "wrong job" {
 		t.Fatalf("%+v, %v", rec, err)

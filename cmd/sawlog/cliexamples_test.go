@@ -47,6 +47,19 @@ func examplesOf(c *cobra.Command) (lines []string) {
 	return lines
 }
 
+// understood tells why the command line does not take words; it does not do what
+// they say.
+func understood(words []string) error {
+	verb, args, err := tree().Find(words)
+	if err == nil {
+		err = verb.ParseFlags(args)
+	}
+	if err == nil && verb.Args != nil {
+		err = verb.ValidateArgs(verb.Flags().Args())
+	}
+	return err
+}
+
 // TestExamplesAreSaidRight: each line of the examples of each verb is one that the
 // command line takes; TestEveryExampleWorks carries them out.
 func TestExamplesAreSaidRight(t *testing.T) {
@@ -61,14 +74,7 @@ func TestExamplesAreSaidRight(t *testing.T) {
 				continue
 			}
 			said++
-			verb, args, err := tree().Find(words[1:])
-			if err == nil {
-				err = verb.ParseFlags(args)
-			}
-			if err == nil && verb.Args != nil {
-				err = verb.ValidateArgs(verb.Flags().Args())
-			}
-			if err != nil {
+			if err := understood(words[1:]); err != nil {
 				t.Errorf("%q: %v", line, err)
 			}
 		}

@@ -15,13 +15,7 @@ import (
 // clients are refused, but groups commit, topics are made, it stops and starts;
 // and it goes on once there is room.
 func TestProofBallast(t *testing.T) {
-	small := tmpfs(t, "160m")
-	n := bare(t)
-	if err := os.Symlink(small, filepath.Join(n.dir, "data")); err != nil {
-		t.Fatal(err)
-	}
-	n.start()
-	t.Cleanup(n.kill)
+	n, small := nodeOn(t, "160m")
 	n.lines("disk", 100)
 	ballast := filepath.Join(small, "ballast")
 	if _, err := os.Stat(ballast); err != nil {

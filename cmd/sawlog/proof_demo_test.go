@@ -15,21 +15,6 @@ import (
 	"sawlog/cmd/sawlog/demo"
 )
 
-// bare is a node whose server is not started by it.
-func bare(t *testing.T) *node {
-	t.Helper()
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	n := &node{t: t, dir: t.TempDir(), listen: freePort(t), web: freePort(t)}
-	n.bin = filepath.Join(n.dir, "sawlog")
-	if err := os.Symlink(self, n.bin); err != nil {
-		t.Fatal(err)
-	}
-	return n
-}
-
 const demoDistinct = "select count(*), count(distinct (time, session)) from ROWS"
 
 // demoOnce runs `sawlog demo --once` and checks its sums among each other.

@@ -142,16 +142,23 @@ func fill(t *testing.T, path string, left int64) {
 	}
 }
 
-// TestProofFullDiskBroker fills the disk of the broker: producers are told,
-// readers are served, and it goes on once there is room.
-func TestProofFullDiskBroker(t *testing.T) {
-	small := tmpfs(t, "24m")
-	n := bare(t)
-	if err := os.Symlink(small, filepath.Join(n.dir, "data")); err != nil {
+// nodeOn is a node whose data is on a disk of a size.
+func nodeOn(t *testing.T, size string) (n *node, disk string) {
+	t.Helper()
+	disk = tmpfs(t, size)
+	n = bare(t)
+	if err := os.Symlink(disk, filepath.Join(n.dir, "data")); err != nil {
 		t.Fatal(err)
 	}
 	n.start()
 	t.Cleanup(n.kill)
+	return n, disk
+}
+
+// TestProofFullDiskBroker fills the disk of the broker: producers are told,
+// readers are served, and it goes on once there is room.
+func TestProofFullDiskBroker(t *testing.T) {
+	n, small := nodeOn(t, "24m")
 	n.lines("disk", 100)
 	ballast := filepath.Join(small, "ballast")
 	fill(t, ballast, 64<<10)

@@ -49,14 +49,7 @@ func TestReadmeLines(t *testing.T) {
 				continue
 			}
 			checked++
-			verb, args, err := tree().Find(words[1:])
-			if err == nil {
-				err = verb.ParseFlags(args)
-			}
-			if err == nil && verb.Args != nil {
-				err = verb.ValidateArgs(verb.Flags().Args())
-			}
-			if err != nil {
+			if err := understood(words[1:]); err != nil {
 				t.Errorf("%q: %v", strings.TrimSpace(line), err)
 			}
 		}

@@ -72,8 +72,8 @@ type node struct {
 	cmd    *exec.Cmd
 }
 
-// startNode runs `sawlog serve` on a directory of the test.
-func startNode(t *testing.T) *node {
+// bare is a node whose server is not started by it.
+func bare(t *testing.T) *node {
 	t.Helper()
 	self, err := os.Executable()
 	if err != nil {
@@ -84,6 +84,13 @@ func startNode(t *testing.T) *node {
 	if err := os.Symlink(self, n.bin); err != nil {
 		t.Fatal(err)
 	}
+	return n
+}
+
+// startNode runs `sawlog serve` on a directory of the test.
+func startNode(t *testing.T) *node {
+	t.Helper()
+	n := bare(t)
 	n.start()
 	t.Cleanup(n.kill)
 	return n
