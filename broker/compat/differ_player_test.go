@@ -93,7 +93,7 @@ func (p *player) step(st *step) {
 			return err
 		})
 	case "later":
-		time.Sleep(pause) // another process's clock can't be set
+		time.Sleep(10 * pause) // another process's clock can't be set
 	case "close":
 		for _, s := range p.sides {
 			if c := s.conns[st.args[0]]; c != nil {
@@ -246,7 +246,7 @@ func (p *player) oneRequest(st *step) {
 	version := p.sides[0].next.GetVersion()
 	found := p.compare(st, version, outcomes)
 	for i := 0; len(found) > 0 && i < rereads && reads[kmsg.Key(p.sides[0].next.Key())]; i++ {
-		time.Sleep(pause) // another process acts
+		time.Sleep(10 * pause) // another process acts
 		p.again.Add(1)
 		act()
 		found = p.compare(st, version, outcomes)
