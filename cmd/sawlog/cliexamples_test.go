@@ -11,11 +11,13 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"sawlog/cmd/sawlog/output"
+	"sawlog/offsets"
 )
 
 // elsewhere are the examples whose servers are those of a reader, not of this
@@ -56,6 +58,9 @@ func understood(words []string) error {
 	}
 	if err == nil && verb.Args != nil {
 		err = verb.ValidateArgs(verb.Flags().Args())
+	}
+	if f := verb.Flags().Lookup("range"); err == nil && f != nil && f.Changed {
+		_, err = offsets.ParseQuery(f.Value.String(), time.Now())
 	}
 	return err
 }

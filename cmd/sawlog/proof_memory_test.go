@@ -61,6 +61,8 @@ func TestProofRunMemoryIsFlat(t *testing.T) {
 	}
 	driver, task := load(0, records/10)
 	moreDriver, moreTask := load(records/10, records)
+	// A short run may end between two looks; a process that loads has more than 48 MiB.
+	driver = max(driver, 48<<20)
 	if limit := driver + driver/4; moreDriver > limit {
 		t.Errorf("the driver took %d MiB for %d records, %d MiB for %d", driver>>20, records/10, moreDriver>>20, records)
 	}

@@ -10,6 +10,7 @@ import (
 
 	"sawlog/cmd/sawlog/output"
 	"sawlog/formats"
+	"sawlog/jobs"
 	"sawlog/loader"
 	"sawlog/loader/sink"
 )
@@ -32,6 +33,7 @@ type replayFlags struct {
 
 func (a *app) replay() *cobra.Command {
 	p, f, r := planFlags{}, runFlags{}, replayFlags{}
+	rules := pflag.NewFlagSet("rules", pflag.ContinueOnError) // how records become rows
 	c := &cobra.Command{
 		Use: "replay TOPIC --range RANGE --to URI", Short: "Load a range into a data set of its own", Args: cobra.ExactArgs(1),
 		Long: `Load a range of a topic into a data set of its own, whatever was loaded of it
@@ -45,17 +47,23 @@ replayed.`,
 			if p.rng == "" || r.to == "" {
 				return output.Errorf(output.Usage, "--range and --to are needed").WithHint("%s", cmd.UseLine())
 			}
-			var spec *loader.Spec
+			var job *jobs.Spec
 			var err error
+			if f.job != "" {
+				if job, err = readJob(f.job); err != nil {
+					return err
+				}
+			}
+			var spec *loader.Spec
 			if r.value == asJob {
-				spec, err = r.specOfJob(cmd.Flags(), args[0], f.job)
+				spec, err = r.specOfJob(rules, args[0], job)
 			} else {
 				spec, err = r.spec(args[0])
 			}
 			if err != nil {
 				return err
 			}
-			t, err := a.replayTarget(spec, f)
+			t, err := a.replayTarget(spec, job, f)
 			if err != nil {
 				return err
 			}
@@ -66,16 +74,17 @@ replayed.`,
 	c.Flags().StringVar(&p.acceptGap, "accept-gap", "", "go on although offsets are gone; `REASON` goes into the ledger")
 	c.Flags().StringVar(&r.to, "to", "", "root `URI` or path of the new data set")
 	c.Flags().StringVar(&r.value, "decode", "json", "json, csv, text or raw; job = as the job of --job does")
-	c.Flags().StringVar(&r.pattern, "pattern", "", "text: an `EXPRESSION` whose named groups are the columns, or common, combined or syslog")
-	c.Flags().StringSliceVar(&r.columns, "columns", nil, "csv: the columns in order")
-	c.Flags().StringVar(&r.delimiter, "delimiter", "", "csv: what separates fields")
-	c.Flags().BoolVar(&r.skipHeader, "skip-header", false, "csv: skip records equal to the column list")
-	c.Flags().StringVar(&r.time, "time", "_timestamp", "the `FIELD` that holds the event time")
-	c.Flags().StringVar(&r.timeFormat, "time-format", "rfc3339", "rfc3339, epoch_s, epoch_ms, epoch_us, epoch_ns or strptime letters")
-	c.Flags().StringVar(&r.zone, "zone", "UTC", "zone of times without one")
-	c.Flags().StringVar(&r.unit, "unit", "hour", "folders by hour or by day")
-	c.Flags().StringVar(&r.codec, "codec", "zstd", "zstd, snappy, gzip or none")
-	c.Flags().StringSliceVar(&r.metadata, "metadata", []string{"_partition", "_offset"}, "metadata columns")
+	rules.StringVar(&r.pattern, "pattern", "", "text: an `EXPRESSION` whose named groups are the columns, or common, combined or syslog")
+	rules.StringSliceVar(&r.columns, "columns", nil, "csv: the columns in order")
+	rules.StringVar(&r.delimiter, "delimiter", "", "csv: what separates fields")
+	rules.BoolVar(&r.skipHeader, "skip-header", false, "csv: skip records equal to the column list")
+	rules.StringVar(&r.time, "time", "_timestamp", "the `FIELD` that holds the event time")
+	rules.StringVar(&r.timeFormat, "time-format", "rfc3339", "rfc3339, epoch_s, epoch_ms, epoch_us, epoch_ns or strptime letters")
+	rules.StringVar(&r.zone, "zone", "UTC", "zone of times without one")
+	rules.StringVar(&r.unit, "unit", "hour", "folders by hour or by day")
+	rules.StringVar(&r.codec, "codec", "zstd", "zstd, snappy, gzip or none")
+	rules.StringSliceVar(&r.metadata, "metadata", []string{"_partition", "_offset"}, "metadata columns")
+	c.Flags().AddFlagSet(rules)
 	f.add(c)
 	c.Flags().StringVar(&f.job, "job", "", "engine, brokers, limits and HDFS settings of this job `FILE`; with --decode job all but its root")
 	f.store.add(c)
@@ -85,21 +94,21 @@ replayed.`,
 // asJob is the --decode of records that become rows as a job file says.
 const asJob = "job"
 
-// specOfJob is the work of a job on one topic, with a data set of its own.
-func (r replayFlags) specOfJob(flags *pflag.FlagSet, topic, file string) (*loader.Spec, error) {
-	for _, name := range []string{"pattern", "columns", "delimiter", "skip-header", "time", "time-format", "zone", "unit", "codec", "metadata"} {
-		if flags.Changed(name) {
-			return nil, output.Errorf(output.Usage, "--decode job excludes --%s: the job file says it", name)
+// specOfJob is the work of a job on one topic, with a data set of its own; no flag
+// may say what the job does.
+func (r replayFlags) specOfJob(rules *pflag.FlagSet, topic string, job *jobs.Spec) (_ *loader.Spec, err error) {
+	rules.VisitAll(func(f *pflag.Flag) {
+		if f.Changed && err == nil {
+			err = output.Errorf(output.Usage, "--decode job excludes --%s: the job file says it", f.Name)
 		}
-	}
-	if file == "" {
-		return nil, output.Errorf(output.Usage, "--decode job is for --job FILE: none is given")
-	}
-	root, err := rootURI(r.to)
+	})
 	if err != nil {
 		return nil, err
 	}
-	job, err := readJob(file)
+	if job == nil {
+		return nil, output.Errorf(output.Usage, "--decode job is for --job FILE: none is given")
+	}
+	root, err := rootURI(r.to)
 	if err != nil {
 		return nil, err
 	}
@@ -112,14 +121,10 @@ func (r replayFlags) specOfJob(flags *pflag.FlagSet, topic, file string) (*loade
 	return spec, cmp.Or(spec.Validate(), spec.CheckNames())
 }
 
-// replayTarget is how a replay is carried out: as a job file says, if there is one.
-func (a *app) replayTarget(spec *loader.Spec, f runFlags) (target, error) {
+// replayTarget is how a replay is carried out: as the job says, if there is one.
+func (a *app) replayTarget(spec *loader.Spec, job *jobs.Spec, f runFlags) (target, error) {
 	t := target{spec: spec, root: spec.Root, access: a.reach(sink.Access{}), source: a.source()}
-	if f.job != "" {
-		job, err := readJob(f.job)
-		if err != nil {
-			return t, err
-		}
+	if job != nil {
 		t.access, t.source, t.run = a.reach(job.Output.Access), sourceOf(job.Source, a.brokers, a.timeout), &job.Run
 		spec.Parallelism, spec.Memory, spec.Rate = job.Run.Parallelism, job.Run.Memory, job.Run.Rate
 		spec.Retries, spec.Timeout = job.Run.Retries, job.Run.Timeout
