@@ -200,6 +200,10 @@ func (s *server) failed() <-chan error { return s.broke }
 // drainTime bounds how long a node that stops waits for others to take over.
 const drainTime = 10 * time.Second
 
+// closeTime bounds how long requests may go on once everything else has stopped,
+// which may take the scheduler longer than this.
+const closeTime = 5 * time.Second
+
 // close hands over what the node leads while /readyz says so, and then stops
 // everything, the faces first.
 func (s *server) close() error {
@@ -211,8 +215,6 @@ func (s *server) close() error {
 		}
 		cancel()
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
-	defer cancel()
 	var errs []error
 	close(s.done)
 	if s.http != nil {
@@ -227,6 +229,8 @@ func (s *server) close() error {
 	}
 	s.scheduled.Wait()
 	if s.broker != nil {
+		ctx, cancel := context.WithTimeout(context.Background(), closeTime)
+		defer cancel()
 		errs = append(errs, s.broker.Close(ctx))
 	}
 	return errors.Join(errs...)
