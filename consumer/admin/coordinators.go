@@ -62,8 +62,12 @@ func Standing(ctx context.Context, c consumer.Requestor, groups []string) (descr
 }
 
 // coordinators are the groups of each coordinator. Those that none is known of are
-// left out, and are refused.
+// left out, and are refused. Nobody is asked about none: a request without a group is
+// about the group "", and has a broker make the topic of offsets.
 func coordinators(ctx context.Context, c consumer.Requestor, groups []string) (led map[int32][]string, refused, err error) {
+	if len(groups) == 0 {
+		return nil, nil, nil
+	}
 	req := kmsg.NewPtrFindCoordinatorRequest()
 	req.CoordinatorKeys = groups
 	resp, err := consumer.Ask[*kmsg.FindCoordinatorResponse](ctx, c, req)

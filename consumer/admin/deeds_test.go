@@ -192,6 +192,17 @@ func TestGroupsAreToldBesideOthers(t *testing.T) {
 	}
 }
 
+// TestNoGroupsAreNotAsked: where there are no groups no broker hears of them.
+func TestNoGroupsAreNotAsked(t *testing.T) {
+	f := threeBrokers()
+	f.failed = errors.New("it was asked")
+	for _, none := range [][]string{nil, {}} {
+		if groups, offsets, err := Standing(t.Context(), f, none); err != nil || len(groups) != 0 || len(offsets) != 0 {
+			t.Errorf("%v, %v, %v", groups, offsets, err)
+		}
+	}
+}
+
 // TestBrokersAnswerInTime: a broker is given less time than its client waits.
 func TestBrokersAnswerInTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
