@@ -4,7 +4,9 @@
 //
 // Whoever plans asks the cluster, as whole: an answer that lacks a part is an
 // error. Whoever watches asks each leader by itself (AtLeaders), a second at most,
-// and leaves out what nobody tells; numbers are Untold then. What a broker refuses
+// and leaves out what nobody tells; numbers are Untold then. Lists of groups wait
+// five seconds for each broker and their coordinators two, for one may have many
+// to tell of; what was told stands beside an error that names the others. What a broker refuses
 // is an *Error, which says about what; errors.Is finds its code and the sentinels
 // of package consumer.
 package admin
