@@ -8,6 +8,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 
 	"sawlog/consumer"
+	"sawlog/offsets"
 )
 
 // Error is what a broker refused.
@@ -15,6 +16,8 @@ type Error struct {
 	What string // it was about: "topic orders", "orders/3"; "" = nothing in particular
 	Code *kerr.Error
 	Said string // by the broker, besides the code; "" = nothing
+
+	partition bool // What ends in a topic's partition
 }
 
 func (e *Error) Error() string {
@@ -49,7 +52,16 @@ func refusal(what string, code int16, said *string) error {
 	if known == nil {
 		return nil
 	}
-	return &Error{what, known, deref(said)}
+	return &Error{What: what, Code: known, Said: deref(said)}
+}
+
+// partitionRefusal is refusal for something of a partition, such as "records of ".
+func partitionRefusal(of string, tp offsets.TopicPartition, code int16, said *string) error {
+	err := refusal(of+tp.String(), code, said)
+	if e, refused := err.(*Error); refused {
+		e.partition = true
+	}
+	return err
 }
 
 // Partly is the error of a deed that was done to some of what it was asked for: for

@@ -192,7 +192,7 @@ func Commit(ctx context.Context, c consumer.Cluster, group string, topic *Topic,
 	for tp, err := range answers {
 		told[tp.Partition] = nil
 		if code, refused := errors.AsType[*kerr.Error](err); refused {
-			told[tp.Partition] = &Error{What: "group " + group + ", " + tp.String(), Code: code}
+			told[tp.Partition] = partitionRefusal("group "+group+", ", tp, code.Code, nil)
 		}
 	}
 	return deeds("group "+group+", "+topic.Name+"/", all, told, err)
@@ -237,7 +237,7 @@ func DeleteOffsets(ctx context.Context, c consumer.Requestor, group, topic strin
 	told := map[int32]error{}
 	for _, t := range resp.Topics {
 		for _, p := range t.Partitions {
-			told[p.Partition] = refusal("group "+group+", "+offsets.TopicPartition{Topic: t.Topic, Partition: p.Partition}.String(), p.ErrorCode, nil)
+			told[p.Partition] = partitionRefusal("group "+group+", ", offsets.TopicPartition{Topic: t.Topic, Partition: p.Partition}, p.ErrorCode, nil)
 		}
 	}
 	return deeds("group "+group+", "+topic+"/", partitions, told, nil)

@@ -70,7 +70,7 @@ func Move(ctx context.Context, c consumer.Requestor, moves []Placement) error {
 	var all refusals
 	for _, t := range resp.Topics {
 		for _, p := range t.Partitions {
-			all.add(refusal(offsets.TopicPartition{Topic: t.Topic, Partition: p.Partition}.String(), p.ErrorCode, p.ErrorMessage))
+			all.add(partitionRefusal("", offsets.TopicPartition{Topic: t.Topic, Partition: p.Partition}, p.ErrorCode, p.ErrorMessage))
 		}
 	}
 	return all.deed()

@@ -50,7 +50,8 @@ func deeds[K comparable](what string, all []K, told map[K]error, failed error) (
 	for _, k := range all {
 		err, known := told[k]
 		if !known {
-			err = &unknownError{what + fmt.Sprint(k), cmp.Or(failed, errSilent)}
+			_, partition := any(k).(int32)
+			err = &unknownError{what + fmt.Sprint(k), cmp.Or(failed, errSilent), partition}
 		}
 		if sum.add(err); err == nil {
 			done = append(done, k)
@@ -61,8 +62,9 @@ func deeds[K comparable](what string, all []K, told map[K]error, failed error) (
 
 // unknownError is why nothing was told of something.
 type unknownError struct {
-	what string
-	err  error
+	what      string
+	err       error
+	partition bool // what ends in a topic's partition
 }
 
 func (e *unknownError) Error() string { return e.what + ": " + e.err.Error() }
@@ -82,14 +84,14 @@ func (e *manyError) Unwrap() error { return e.first }
 // summed says what was refused and why, each reason once.
 func summed(refused []error) string {
 	var whys []string
-	of := map[string][]string{}
+	of := map[string][]name{}
 	for _, err := range refused {
-		what, why := "", err.Error()
+		what, why := name{}, err.Error()
 		switch e := err.(type) {
 		case *Error:
-			what, why = e.What, e.why()
+			what, why = name{e.What, e.partition}, e.why()
 		case *unknownError:
-			what, why = e.what, e.err.Error()
+			what, why = name{e.what, e.partition}, e.err.Error()
 		}
 		if _, known := of[why]; !known {
 			whys = append(whys, why)
@@ -104,17 +106,24 @@ func summed(refused []error) string {
 	return strings.Join(whys, "; ")
 }
 
+// name is that of something, and whether it is a partition's: a group's or a
+// directory's may look like one.
+type name struct {
+	text      string
+	partition bool
+}
+
 // namedAtMost is how many names a list has, runs of partitions being one.
 const namedAtMost = 20
 
 // listed writes names down, those of partitions as in "orders/0-3, 7".
-func listed(names []string) string {
+func listed(names []name) string {
 	var out []string
 	of, last, more := "", 0, 0 // the partition before
 	for _, name := range names {
-		before, n, ok := partitionName(name)
+		before, n, ok := name.cut()
 		switch {
-		case name == "":
+		case name.text == "":
 			continue
 		case len(out) == namedAtMost && (!ok || before != of || n != last+1 || more > 0):
 			more++
@@ -125,7 +134,7 @@ func listed(names []string) string {
 		case ok && before == of:
 			out = append(out, strconv.Itoa(n))
 		default:
-			out = append(out, name)
+			out = append(out, name.text)
 		}
 		of, last = before, n
 	}
@@ -135,12 +144,12 @@ func listed(names []string) string {
 	return strings.Join(out, ", ")
 }
 
-// partitionName cuts a name such as "records of orders/3".
-func partitionName(name string) (before string, n int, ok bool) {
-	slash := strings.LastIndexByte(name, '/')
-	n, err := strconv.Atoi(name[slash+1:])
-	if slash < 1 || err != nil {
+// cut parts the name of a partition, such as "records of orders/3".
+func (n name) cut() (before string, partition int, ok bool) {
+	slash := strings.LastIndexByte(n.text, '/')
+	partition, err := strconv.Atoi(n.text[slash+1:])
+	if !n.partition || slash < 1 || err != nil {
 		return "", 0, false
 	}
-	return name[:slash], n, true
+	return n.text[:slash], partition, true
 }

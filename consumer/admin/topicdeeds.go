@@ -133,8 +133,8 @@ func DeleteRecords(ctx context.Context, c consumer.Requestor, topic string, belo
 			if p.ErrorCode == kerr.PolicyViolation.Code {
 				said = new(t.Topic + " is compacted: its old records are removed by key, not by offset")
 			}
-			what := offsets.TopicPartition{Topic: t.Topic, Partition: p.Partition}.String()
-			told[p.Partition], starts[p.Partition] = refusal("records of "+what, p.ErrorCode, said), p.LowWatermark
+			tp := offsets.TopicPartition{Topic: t.Topic, Partition: p.Partition}
+			told[p.Partition], starts[p.Partition] = partitionRefusal("records of ", tp, p.ErrorCode, said), p.LowWatermark
 		}
 	}
 	done, err := deeds("records of "+topic+"/", slices.Sorted(maps.Keys(below)), told, err)
