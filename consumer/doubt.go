@@ -19,9 +19,10 @@ func doubtful(err error) bool {
 	return errors.Is(err, ErrUnknownTopic) || errors.As(err, &short)
 }
 
-// believed tells whether a broker that has said so for a while is right. Of topics
-// all brokers know: where all say the same it is so at once, and where most do, of
-// which some may be late to hear of a topic that was just made, after newsPatience.
+// believed tells whether a broker is right that has said so for this long, from its
+// first answer of the kind. Of topics all brokers know: where all say the same it is
+// so at once, and where most do, of which some may be late to hear of a topic that
+// was just made, after newsPatience.
 func (f *fetcher) believed(ctx context.Context, err error, said time.Duration) bool {
 	if said >= min(doubtFor, f.opts.Patience) {
 		return true

@@ -68,3 +68,30 @@ func TestReaderTopicMadeAgain(t *testing.T) {
 		})
 	}
 }
+
+// TestReaderDoubtsFromTheFirstAnswer: time in which no leader answered at all counts
+// for nothing when one comes back that is behind the others.
+func TestReaderDoubtsFromTheFirstAnswer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		planned, other := offsets.TopicID{1, 2, 3}, offsets.TopicID{9}
+		f, log := newFake("delete")
+		log.add(records(t, 10, record.None), 0)
+		f.brokers = []int32{2, 3}
+		f.down[1] = true
+		time.AfterFunc(doubtFor+5*time.Second, func() {
+			f.mu.Lock()
+			defer f.mu.Unlock()
+			f.down[1], f.behind = false, map[int32]offsets.TopicID{1: other, 2: planned, 3: planned}
+		})
+		time.AfterFunc(doubtFor+10*time.Second, func() {
+			f.mu.Lock()
+			defer f.mu.Unlock()
+			f.behind = nil
+		})
+		began := time.Now()
+		got, _, err := drain(t, f, rng(0, 10), Options{})
+		if took := time.Since(began); err != nil || len(got) != 10 || took < doubtFor+5*time.Second {
+			t.Errorf("%d records after %v: %v", len(got), took, err)
+		}
+	})
+}

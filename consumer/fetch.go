@@ -84,10 +84,13 @@ func (f *fetcher) run(ctx context.Context, at offsets.Offset, wants <-chan struc
 
 // next fetches at offset at until something comes, for opts.Patience at most.
 func (f *fetcher) next(ctx context.Context, at offsets.Offset) chunk {
-	began := time.Now()
-	deadline := began.Add(f.opts.Patience)
+	deadline := time.Now().Add(f.opts.Patience)
+	var doubted time.Time // when the first answer came that may be wrong
 	for pause := firstPause; ; pause = min(2*pause, longPause) {
 		ch, err := f.fetch(ctx, at)
+		if doubted.IsZero() && doubtful(err) {
+			doubted = time.Now()
+		}
 		switch {
 		case err == nil && ch.upTo > at:
 			return ch
@@ -95,7 +98,7 @@ func (f *fetcher) next(ctx context.Context, at offsets.Offset) chunk {
 			err = fmt.Errorf("%w: %s: nothing at offset %d although the log goes on to %d", ErrUnavailable, f.tp, at, f.end)
 		case errors.Is(err, errAgain):
 			continue
-		case doubtful(err) && !f.believed(ctx, err, time.Since(began)):
+		case doubtful(err) && !f.believed(ctx, err, time.Since(doubted)):
 			f.leader, f.near = nil, nil
 		case !errors.Is(err, ErrUnavailable):
 			return chunk{at: at, err: err}
