@@ -163,6 +163,18 @@ func TestCommitsArePartlyRefused(t *testing.T) {
 		if err != nil || !errors.Is(told[first], ErrAuth) || told[second] != nil || !slices.Equal(sent, []offsets.TopicPartition{second, second}) {
 			t.Errorf("one that is refused for good beside it: %v, %v, %v again", told, err, sent)
 		}
+		refuse(map[offsets.TopicPartition]*kerr.Error{first: kerr.UnknownTopicOrPartition, second: kerr.NotCoordinator}, 8)
+		told, err = Commit(t.Context(), c, "g", topics, at)
+		if err != nil || Refused(told) != nil || c.commits != 9 {
+			t.Errorf("a coordinator that moves, and a topic that is new to it: %v, %v, after %d tries", told, err, c.commits)
+		}
+		refuse(nil, 0)
+		c.omitted = map[offsets.TopicPartition]bool{second: true}
+		told, err = Commit(t.Context(), c, "g", topics, at)
+		if _, known := told[second]; known || !errors.Is(err, ErrSilent) || !strings.Contains(err.Error(), second.String()) || len(told) != len(at)-1 || Refused(told) != nil {
+			t.Errorf("one that is left out of the answer: %v, %v", told, err)
+		}
+		c.omitted = nil
 		refuse(map[offsets.TopicPartition]*kerr.Error{first: kerr.TopicAuthorizationFailed, second: kerr.UnknownMemberID}, 9)
 		told, err = Commit(t.Context(), c, "g", topics, at)
 		if err != nil || !errors.Is(told[first], ErrAuth) || !errors.Is(told[second], kerr.UnknownMemberID) || c.commits != 1 {

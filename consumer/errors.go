@@ -13,6 +13,8 @@ var (
 	ErrUnavailable  = errors.New("cluster unavailable")
 	ErrUnknownTopic = errors.New("unknown topic")
 	ErrAuth         = errors.New("not authorized")
+	// ErrSilent marks what a broker left out of its answer.
+	ErrSilent = errors.New("the broker answered, and said nothing of it")
 	// ErrTooLarge marks a batch that decompresses to more than the reader may hold.
 	ErrTooLarge = record.ErrTooLarge
 )

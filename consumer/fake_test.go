@@ -40,6 +40,7 @@ type fakeCluster struct {
 	committed  map[string]int64
 	// refuse gives the code of a partition at commit number n; nil = none is refused.
 	refuse    func(at offsets.TopicPartition, n int) int16
+	omitted   map[offsets.TopicPartition]bool // are left out of answers to commits
 	commits   int
 	configErr int16
 	configs   map[string]string // of topics, as they were set last
@@ -345,6 +346,9 @@ func (c *fakeCluster) offsetCommit(req *kmsg.OffsetCommitRequest) kmsg.Response 
 		told.Topic, told.TopicID = t.Topic, t.TopicID
 		for _, p := range t.Partitions {
 			at := offsets.TopicPartition{Topic: t.Topic, Partition: p.Partition}
+			if c.omitted[at] {
+				continue
+			}
 			one := kmsg.NewOffsetCommitResponseTopicPartition()
 			if one.Partition = p.Partition; c.refuse != nil {
 				one.ErrorCode = c.refuse(at, c.commits)

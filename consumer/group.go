@@ -95,7 +95,7 @@ func nameOf(topics []Topic, name string, id offsets.TopicID) string {
 // others were not answered for. It is repeated for those that may go well then.
 func Commit(ctx context.Context, c Cluster, group string, topics []Topic, at map[offsets.TopicPartition]offsets.Offset) (told map[offsets.TopicPartition]error, err error) {
 	told = map[offsets.TopicPartition]error{}
-	ended := retry(ctx, Patience(c), func(ctx context.Context) error {
+	_ = retry(ctx, Patience(c), func(ctx context.Context) error {
 		left := maps.Clone(at)
 		maps.DeleteFunc(left, func(tp offsets.TopicPartition, _ offsets.Offset) bool {
 			refused, known := told[tp]
@@ -106,10 +106,21 @@ func Commit(ctx context.Context, c Cluster, group string, topics []Topic, at map
 		}
 		return again(told)
 	})
-	if err == nil && len(told) == 0 {
-		err = ended
+	if err == nil { // what the last try met is in told
+		err = omitted(told, at)
 	}
 	return told, err
+}
+
+// omitted is the error of partitions that nothing was told of; it names the first.
+func omitted(told map[offsets.TopicPartition]error, at map[offsets.TopicPartition]offsets.Offset) error {
+	silent := map[offsets.TopicPartition]error{}
+	for tp := range at {
+		if _, known := told[tp]; !known {
+			silent[tp] = ErrSilent
+		}
+	}
+	return Refused(silent)
 }
 
 // Refused is the first refusal of many, in order of partitions, and says how many
@@ -127,14 +138,18 @@ func Refused(told map[offsets.TopicPartition]error) error {
 	return fmt.Errorf("%s: %w", first, refused[first])
 }
 
-// again is a refusal that another try may not meet, or nil.
-func again(told map[offsets.TopicPartition]error) error {
+// again is a refusal that another try may not meet, or nil; of several one that is
+// waited out for longest.
+func again(told map[offsets.TopicPartition]error) (refused error) {
 	for _, err := range told {
-		if passes(err) {
+		if errors.Is(err, ErrUnavailable) {
 			return err
 		}
+		if passes(err) {
+			refused = err
+		}
 	}
-	return nil
+	return refused
 }
 
 // passes tells whether a refusal may be over soon.

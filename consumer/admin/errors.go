@@ -101,7 +101,7 @@ func oneAnswer[T any](what string, list []T) (*T, error) {
 	return &list[0], nil
 }
 
-var errSilent = errors.New("the broker answered, and said nothing of it")
+var errSilent = consumer.ErrSilent
 
 func deref[T any](p *T) (v T) {
 	if p != nil {

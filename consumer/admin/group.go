@@ -188,6 +188,9 @@ func Commit(ctx context.Context, c consumer.Cluster, group string, topic *Topic,
 		at[offsets.TopicPartition{Topic: t.Name, Partition: index}] = offsets.Offset(to[index])
 	}
 	answers, err := consumer.Commit(ctx, c, group, []consumer.Topic{t}, at)
+	if errors.Is(err, consumer.ErrSilent) {
+		err = nil // deeds names each
+	}
 	told := map[int32]error{}
 	for tp, err := range answers {
 		told[tp.Partition] = nil
