@@ -245,14 +245,23 @@ func TestFlagsWantAValue(t *testing.T) {
 			args = append(args, "bash") // a shell, for completion
 		}
 		c.Flags().VisitAll(func(f *pflag.Flag) {
-			if f.Value.Type() != "string" || config.IsSetting(f.Name) {
+			if !slices.Contains([]string{"string", "stringSlice", "stringArray"}, f.Value.Type()) || config.IsSetting(f.Name) {
 				return
 			}
-			checked++
-			line := slices.Concat(strings.Fields(leafName(c)), args, []string{"--" + f.Name + "=", "-o", "json"})
-			code, out, said := invoke(t, "", line...)
-			if code != usage || out != "" || !strings.Contains(said, "--"+f.Name) {
-				t.Errorf("%s: exit code %d, want %d, on standard output %q: %s", strings.Join(line, " "), code, usage, out, said)
+			given := []string{"--" + f.Name + "="}
+			if f.Value.Type() == "stringSlice" {
+				given = append(given, given[0]+"a,,b")
+			}
+			if f.Name == noneMeans {
+				given = given[1:]
+			}
+			for _, flag := range given {
+				checked++
+				line := slices.Concat(strings.Fields(leafName(c)), args, []string{flag, "-o", "json"})
+				code, out, said := invoke(t, "", line...)
+				if code != usage || out != "" || !strings.Contains(said, "--"+f.Name) || !strings.Contains(said, "want a value") {
+					t.Errorf("%s: exit code %d, want %d, on standard output %q: %s", strings.Join(line, " "), code, usage, out, said)
+				}
 			}
 		})
 	}

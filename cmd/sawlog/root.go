@@ -7,6 +7,7 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -123,8 +124,8 @@ func guard(c *cobra.Command) {
 func (a *app) prepare(cmd *cobra.Command) error {
 	a.ctx = cmd.Context()
 	flags := cmd.Flags()
-	if name := emptyFlag(flags); name != "" {
-		return output.Errorf(output.Usage, `--%s "": want a value, or leave --%s out`, name, name).WithHint("%s --help", cmd.CommandPath())
+	if name, given := emptyFlag(flags); name != "" {
+		return output.Errorf(output.Usage, `--%s %q: want a value, or leave --%s out`, name, given, name).WithHint("%s --help", cmd.CommandPath())
 	}
 	for _, name := range []string{"brokers", "server", "token", "output", "timeout", "color", "progress"} {
 		if text, ok := os.LookupEnv(config.EnvName(name)); ok && !flags.Changed(name) {
@@ -157,15 +158,27 @@ func (a *app) prepare(cmd *cobra.Command) error {
 
 // emptyFlag finds a flag that was given nothing, as "$X" is where X isn't set: many
 // do more without their value than with it, to all topics or all that is due.
-// Settings of the server are as good as not given then.
-func emptyFlag(flags *pflag.FlagSet) (name string) {
+// So are lists with an empty word. Settings of the server are as good as not given then.
+func emptyFlag(flags *pflag.FlagSet) (name, given string) {
 	flags.Visit(func(f *pflag.Flag) {
-		if f.Value.Type() == "string" && f.Value.String() == "" && !config.IsSetting(f.Name) {
-			name = f.Name
+		words := []string{f.Value.String()}
+		switch f.Value.Type() {
+		case "string":
+		case "stringSlice", "stringArray":
+			words = f.Value.(pflag.SliceValue).GetSlice()
+		default:
+			return
+		}
+		none := len(words) == 0 && f.Name != noneMeans
+		if (none || slices.Contains(words, "")) && !config.IsSetting(f.Name) {
+			name, given = f.Name, strings.Join(words, ",")
 		}
 	})
-	return name
+	return name, given
 }
+
+// noneMeans is the list that may be empty: a replay's rows need no metadata columns.
+const noneMeans = "metadata"
 
 // logger writes to standard error: text on a terminal, JSON otherwise.
 func (a *app) logger() *slog.Logger {
