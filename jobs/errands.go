@@ -54,8 +54,10 @@ func (e *errands) wait() (left []string) {
 		e.mu.Unlock()
 		return nil
 	}
-	none := make(chan struct{})
-	e.none = none
+	if e.none == nil {
+		e.none = make(chan struct{})
+	}
+	none := e.none // of all who wait
 	e.mu.Unlock()
 	late := time.NewTimer(closeTime)
 	defer late.Stop()
@@ -81,6 +83,6 @@ func (e *LeftError) Error() string {
 	if n := len(named) - leftNamed; n > 0 {
 		named, more = named[:leftNamed], fmt.Sprintf(" and %d more", n)
 	}
-	return fmt.Sprintf("%s%s did not stop within %v and end with this process: a file system that hangs, such as an NFS mount without its server, is waited for by them; "+
+	return fmt.Sprintf("%s%s did not stop within %v: a file system that hangs, such as an NFS mount without its server, is waited for by them, and they go on until it answers, or end with this process; "+
 		"runs are taken up at the next start, which finds in the ledger whether they committed", strings.Join(named, ", "), more, closeTime)
 }

@@ -79,3 +79,21 @@ func TestCloseLeavesWhatHangs(t *testing.T) {
 		}
 	})
 }
+
+// TestAllWhoWaitForErrandsAreTold: several may wait, and the end of the last errand is
+// told to each at once.
+func TestAllWhoWaitForErrandsAreTold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var e errands
+		e.begin("a run", func() { time.Sleep(time.Second) })
+		for range 3 {
+			go func() {
+				began := time.Now()
+				if left := e.wait(); left != nil || time.Since(began) != time.Second {
+					t.Errorf("after %v left %q", time.Since(began), left)
+				}
+			}()
+		}
+		time.Sleep(time.Minute)
+	})
+}
