@@ -8,6 +8,9 @@ import (
 	"sawlog/offsets"
 )
 
+// NoRow says why an offset that is covered has no row in any file.
+const NoRow = "is accounted for and has no row: a control, aborted, compacted or skipped record, one that was gone when it was loaded (--accept-gap), or one that was dropped since"
+
 // RowOf is the row of a file that a record has become, counted from 0; -1 = it is
 // not in the file. A file whose rows do not say where they come from is an error.
 func RowOf(ctx context.Context, r RowReader, partition int32, at offsets.Offset) (int64, error) {

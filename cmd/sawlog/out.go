@@ -312,7 +312,7 @@ func (a *app) outFind() *cobra.Command {
 					})
 				}
 			}
-			return output.Errorf(output.NotFound, "%s is accounted for and has no row: a control, aborted, compacted or skipped record, one that was gone when it was loaded (--accept-gap), or one that was dropped since", what).WithHint("sawlog consume shows what is at an offset; sawlog out changes what was dropped, and why")
+			return output.Errorf(output.NotFound, "%s %s", what, loader.NoRow).WithHint("sawlog consume shows what is at an offset; sawlog out changes what was dropped, and why")
 		},
 	}
 	ref.add(c)

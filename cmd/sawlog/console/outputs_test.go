@@ -162,7 +162,7 @@ func TestFindInOutputs(t *testing.T) {
 		}
 		o.has(o.page(to, http.StatusOK), "The record is row "+row, `class="chosen" id="row"`)
 	}
-	o.has(o.page(find("orders/1@1"), http.StatusOK), "has no row", "sawlog out find orders-hourly 'orders/1@1'")
+	o.has(o.page(find("orders/1@1"), http.StatusOK), loader.NoRow, "sawlog out find orders-hourly 'orders/1@1'")
 	o.has(o.page(find("orders/0@4"), http.StatusOK), "It is not loaded")
 	o.has(o.page(find("other/0@1"), http.StatusOK), "It is not loaded")
 	for _, bad := range []string{"", "orders", "orders/0", "orders/x@1", "orders/0@-1", "/0@1"} {

@@ -309,6 +309,6 @@ func (k *console) outputFind(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
-	body.Says = "It is accounted for and has no row: a control, aborted, compacted or skipped record."
+	body.Says = "It " + loader.NoRow + "."
 	k.draw(w, r, "outputfind.html", page{Title: "Find " + where, Nav: "outputs", Body: body})
 }
