@@ -219,8 +219,8 @@ func TestDriftIsShown(t *testing.T) {
 	want(t, get(t, web, "/console/jobs/drifting", 200), "Drift", "user.&lt;id&gt;", "12,345", "sawlog out rewrite drifting", ">"+r.Run+"</a>")
 }
 
-// TestNothingButBadRecords: a run that committed and put all it read into quarantine
-// needs a person, though it did not fail.
+// TestNothingButBadRecords: a last run that committed no row and put records into
+// quarantine needs a person, though it did not fail.
 func TestNothingButBadRecords(t *testing.T) {
 	s, web := site(t, runner{})
 	apply(t, s, strings.ReplaceAll(job, "pageviews-hourly", "spoilt"))

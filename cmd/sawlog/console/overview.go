@@ -85,7 +85,7 @@ func alarmsOf(st jobs.Status, now time.Time) []alarm {
 	case last != nil && (last.Status == jobs.Failed || last.Status == jobs.Partial):
 		add(last.Status, last.Reason, step{Label: "Open the run", Href: runPath(last.Run)})
 	case last != nil && last.Rows == 0 && last.Bad > 0:
-		add("bad", "the last run loaded nothing: "+plural(int(last.Bad), "record")+" in quarantine, all it read", step{Label: "Open the run", Href: runPath(last.Run)})
+		add("bad", "the last run loaded nothing: "+plural(int(last.Bad), "record")+" in quarantine", step{Label: "Open the run", Href: runPath(last.Run)})
 	case st.Stale:
 		why := "no good run yet, freshness is " + st.Freshness
 		if !st.LastGood.IsZero() {
