@@ -502,7 +502,7 @@ func TestHealthMetricsAndCluster(t *testing.T) {
 		`kafka_consumergroup_members{consumergroup="g"} 1`, `kafka_topic_partitions{topic="pageviews"} 1`, "kafka_brokers 1",
 		`kafka_topic_partition_replicas{partition="2",topic="pageviews"} 2`, `kafka_topic_partition_in_sync_replica{partition="2",topic="pageviews"} 1`,
 		`kafka_topic_partition_under_replicated_partition{partition="2",topic="pageviews"} 1`, `kafka_topic_partition_leader{partition="2",topic="pageviews"} 1`,
-		`kafka_topic_partition_leader_is_preferred{partition="2",topic="pageviews"} 1`, "sawlog_metrics_left_out_series 0",
+		`kafka_topic_partition_leader_is_preferred{partition="2",topic="pageviews"} 1`, "sawlog_metrics_left_out_series 0", "sawlog_metrics_groups_untold 0",
 		`sawlog_build_info{version="9.9"} 1`, "sawlog_scheduler_running 1", `sawlog_job_trouble{name="pageviews-hourly"} 0`,
 		"sawlog_active_controller 0", "sawlog_broker_fenced 1", "sawlog_metadata_term 5", "sawlog_partitions_under_replicated 3",
 		"sawlog_isr_shrinks_total 4", "sawlog_takeover_seconds_total 0.25", `sawlog_follower_lag_records{broker="2"} 9`,

@@ -210,6 +210,9 @@ func TestSeriesOfWhatIsUntold(t *testing.T) {
 // doesn't mean that it isn't there.
 func TestGroupsBesideSilentBrokers(t *testing.T) {
 	half := New(Config{Cluster: hugeCluster{groups: []Group{{Name: "g", Members: 2}}, untold: fmt.Errorf("broker 2: %w", consumer.ErrUnavailable)}})
+	if page := sent(half, "GET", "/metrics", "").Body.String(); !strings.Contains(page, "\nsawlog_metrics_groups_untold 1\n") {
+		t.Errorf("that a broker didn't tell has no series:\n%.500s", page)
+	}
 	for path, want := range map[string]struct {
 		code int
 		text string

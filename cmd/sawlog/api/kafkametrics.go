@@ -27,11 +27,12 @@ var (
 	groupAt        = desc("kafka_consumergroup_current_offset", "Committed offset of a group.", "consumergroup", "topic", "partition")
 	groupLag       = desc("kafka_consumergroup_lag", "Records of a partition that a group has yet to read.", "consumergroup", "topic", "partition")
 	leftOut        = desc("sawlog_metrics_left_out_series", "Series of partitions and groups that are left out of this answer, which holds 100,000 of them.")
+	groupsUntold   = desc("sawlog_metrics_groups_untold", "1 where groups may be lacking in this answer, because not all brokers told of theirs.")
 )
 
 var kafkaDescs = []*prometheus.Desc{
 	brokerCount, topicParts, topicEnd, topicStart, topicLeader, topicReplicas, topicISR, topicPreferred, topicUnder,
-	groupMember, groupAtSum, groupLagSum, groupAt, groupLag, leftOut,
+	groupMember, groupAtSum, groupLagSum, groupAt, groupLag, leftOut, groupsUntold,
 }
 
 // The series of one topic's partition and of one group's, and how many all
@@ -50,6 +51,7 @@ type lagCache struct {
 	topics  []Topic
 	groups  []Group
 	brokers int
+	untold  int64 // 1 where some brokers didn't tell of their groups
 }
 
 // lagAge is how long offsets are shown before they are asked for again.
@@ -72,6 +74,7 @@ func (l *lagCache) collect(ch chan<- prometheus.Metric, c Cluster) {
 		s.group(&l.groups[i])
 	}
 	s.put(leftOut, s.left)
+	s.put(groupsUntold, l.untold)
 }
 
 // series shows what there is room for.
@@ -162,12 +165,15 @@ func (s *series) group(g *Group) {
 func (l *lagCache) refresh(c Cluster) {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
-	l.at, l.topics, l.groups, l.brokers = time.Now(), nil, nil, 0
+	l.at, l.topics, l.groups, l.brokers, l.untold = time.Now(), nil, nil, 0, 0
 	if info, err := c.Info(ctx); err == nil {
 		l.brokers = len(info.Brokers)
 	}
 	if topics, err := c.Topics(ctx); err == nil {
 		l.topics = topics
 	}
-	l.groups, _ = c.Groups(ctx, true)
+	var err error
+	if l.groups, err = c.Groups(ctx, true); err != nil {
+		l.untold = 1
+	}
 }
