@@ -100,6 +100,16 @@ func TestProofHistoryIsBounded(t *testing.T) {
 		}
 	}
 	commits := n.commits(root)
+	// A server that ended between the commit of a run and its mirror comes back.
+	n.run("group", "delete", "sawlog.short", "--yes")
+	spec, err := jobs.Parse(text, path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	o, err := r.Committed(t.Context(), spec, jobs.Set{Dataset: "short"}, commits[len(commits)-1].Plan)
+	if at := n.committedOf("sawlog.short")[0]; err != nil || o == nil || at != made {
+		t.Errorf("the group is at %d after %+v, %v", at, o, err)
+	}
 	if len(commits) != made || contiguous(t, commits) != made {
 		t.Errorf("%d commits", len(commits))
 	}

@@ -114,6 +114,8 @@ func (r *runner) Run(ctx context.Context, s *jobs.Spec, set jobs.Set, p *jobs.Pl
 }
 
 // Committed finds the outcome of a plan in the ledger; nil when it is not there.
+// Whoever committed it may have ended before the offsets of the job's group were
+// set, and what the source is to keep: that is made up for.
 func (r *runner) Committed(ctx context.Context, s *jobs.Spec, set jobs.Set, plan string) (*loader.Outcome, error) {
 	ledger, err := r.ledger(ctx, s, set)
 	if err != nil || ledger == nil {
@@ -130,7 +132,21 @@ func (r *runner) Committed(ctx context.Context, s *jobs.Spec, set jobs.Set, plan
 	if err != nil {
 		return nil, err
 	}
+	if err := r.mirror(ctx, s, set, ledger, plan); err != nil {
+		r.log.Warn("what the run before left of its offsets was not made up for", "job", s.Name, "plan", plan, "err", err)
+	}
 	return loader.OutcomeOf(rec), nil
+}
+
+// mirror has a committed plan carried out again, of which nothing is left to do
+// but to say how far the job is.
+func (r *runner) mirror(ctx context.Context, s *jobs.Spec, set jobs.Set, ledger *loader.Ledger, plan string) error {
+	p, err := ledger.ReadPlan(ctx, plan)
+	if err != nil {
+		return err
+	}
+	_, err = r.Run(ctx, s, set, &jobs.Planned{ID: plan, Plan: p}, jobs.Exec{})
+	return err
 }
 
 // Abandon writes a plan off.
