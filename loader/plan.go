@@ -115,6 +115,15 @@ type Writer struct {
 	PageBytes  int64  `json:"page_bytes"` // page and dictionary limit
 }
 
+// upgrade has files made by a newer profile. Whoever read those that a plan made
+// before profile 3 knows no encodings but theirs.
+func (w *Writer) upgrade(profile int) {
+	if w.Profile < 3 && profile >= 3 {
+		w.Encodings = EncodingsPlain
+	}
+	w.Profile = profile
+}
+
 // MaxBad bounds the bad records of a run: a count, or a share in parts per
 // million that applies from 1,000 records up. Zero = no limit.
 type MaxBad struct {

@@ -52,3 +52,26 @@ func TestOlderProfile(t *testing.T) {
 		}
 	}
 }
+
+// TestUpgradeKeepsEncodings: files of an older plan that a newer profile makes again
+// are for those who read the old ones, who may know no other encodings.
+func TestUpgradeKeepsEncodings(t *testing.T) {
+	for _, tt := range []struct {
+		from      Writer
+		encodings string
+	}{
+		{Writer{Profile: 1}, EncodingsPlain},
+		{Writer{Profile: 2}, EncodingsPlain},
+		{Writer{Profile: 3}, ""},
+		{Writer{Profile: 3, Encodings: EncodingsPlain}, EncodingsPlain},
+	} {
+		w := tt.from
+		if w.upgrade(3); w.Profile != 3 || w.Encodings != tt.encodings {
+			t.Errorf("%+v becomes %+v", tt.from, w)
+		}
+		w = tt.from
+		if w.upgrade(tt.from.Profile); w != tt.from {
+			t.Errorf("%+v under its own profile becomes %+v", tt.from, w)
+		}
+	}
+}

@@ -151,7 +151,7 @@ func (l *Ledger) remake(ctx context.Context, planID string, profile int, splits 
 		return nil, err
 	}
 	if profile != 0 {
-		p.Writer.Profile = profile
+		p.Writer.upgrade(profile)
 	}
 	if l.c.Remake == nil {
 		e := fail(ExitMismatch, "splits %v of plan %s must be made again (%s), and there is nothing here to do it", splits, planID, because)

@@ -65,7 +65,12 @@ func (d *Driver) PlanRewrite(ctx context.Context, ask RewriteAsk) (_ *Plan, err 
 	if err := haveFields(p.Schema, &p.Decode, p.Bucket.Fields); err != nil {
 		return nil, coded(err, ExitConflict)
 	}
-	p.Writer.Profile, p.Writer.PageBytes = parquet.Profile, pageLimit(p.Schema)
+	asked := p.Writer.Encodings
+	p.Writer.upgrade(parquet.Profile)
+	if ask.Spec != nil { // who says itself which encodings
+		p.Writer.Encodings = asked
+	}
+	p.Writer.PageBytes = pageLimit(p.Schema)
 	if ask.TargetBytes == 0 && ask.Spec != nil {
 		ask.TargetBytes = ask.Spec.TargetBytes
 	}

@@ -138,7 +138,7 @@ func (s *Spec) Validate() error {
 	if err := CheckCodec(r.Format, r.Codec, r.Level); err != nil {
 		wrong = append(wrong, err)
 	}
-	oneOf("encodings", r.Encodings, "", EncodingsPlain)
+	check(r.Encodings == "" || r.Encodings == EncodingsPlain, "encodings %q: want %s, or none for all there are", r.Encodings, EncodingsPlain)
 	check(r.Encodings == "" || r.Format == formatParquet, "encodings %q: %s files have none to choose", r.Encodings, r.Format)
 	oneOf("merge_partitions", r.Merge, mergeAuto, mergeAlways, mergeNever)
 	check(r.TargetBytes > 0, "target file size %d: want more than 0", r.TargetBytes)

@@ -10,8 +10,8 @@ import (
 )
 
 // The encoders that writers of Parquet files keep are made at their first use. Made
-// in a bubble, nobody outside it could use them; so both are used here, before any
-// test.
+// in a bubble, nobody outside it could use them; so those of new files, which are
+// what tests in bubbles write, are used here before any test.
 var _ = warm()
 
 func warm() bool {

@@ -100,7 +100,7 @@ func ParsePartitions(s string) ([]int32, error) {
 		a, errA := strconv.ParseInt(low, 10, 32)
 		b, errB := strconv.ParseInt(high, 10, 32)
 		if errA != nil || errB != nil || a < 0 || b < a || b > maxPartition {
-			return nil, fmt.Errorf("partitions %q: want N, N-M or a list of them", s)
+			return nil, fmt.Errorf("partitions %q: want N, N-M or a list of them, each at most %d", s, maxPartition)
 		}
 		for p := a; p <= b; p++ {
 			seen[int32(p)] = true

@@ -10,7 +10,7 @@ import (
 func deltas(b []byte, n int64, width int) (values []int64, rest []byte, err error) {
 	r := deltaReader{b: b}
 	block, minis, total, last := r.uvarint(), r.uvarint(), r.uvarint(), r.varint()
-	if r.bad || block == 0 || block > 1<<16 || minis == 0 || minis > block || block%minis != 0 || block/minis%8 != 0 {
+	if r.bad || block != deltaBlock || minis != deltaMinis { // others are nobody's, and may stand for any number of values
 		return nil, nil, fmt.Errorf("%w: blocks of %d deltas in %d parts", errPage, block, minis)
 	}
 	if n < 0 || total != uint64(n) {
@@ -24,16 +24,16 @@ func deltas(b []byte, n int64, width int) (values []int64, rest []byte, err erro
 	}
 	shift := 64 - 8*width
 	values = append(make([]int64, 0, min(n, int64(len(b))*8+1)), last)
-	for mini := int(block / minis); int64(len(values)) < n; {
+	for int64(len(values)) < n {
 		least := r.varint()
-		widths := r.take(int(minis))
+		widths := r.take(deltaMinis)
 		for i := 0; i < len(widths) && int64(len(values)) < n; i++ {
 			bitWidth := int(widths[i])
 			if bitWidth > 64 {
 				return nil, nil, fmt.Errorf("%w: deltas of %d bits", errPage, bitWidth)
 			}
-			packed := r.take(mini * bitWidth / 8)
-			for at := 0; !r.bad && at < mini && int64(len(values)) < n; at++ {
+			packed := r.take(deltaMini * bitWidth / 8)
+			for at := 0; !r.bad && at < deltaMini && int64(len(values)) < n; at++ {
 				last = (last + least + int64(bitsAt(packed, at*bitWidth, bitWidth))) << shift >> shift
 				values = append(values, last)
 			}
@@ -96,9 +96,12 @@ func (c *cursor) deltaInts(b []byte, n int64) ([][]byte, error) {
 	default:
 		return nil, fmt.Errorf("%w: deltas in a column of physical type %d", errPage, c.leaf.physical)
 	}
-	values, _, err := deltas(b, n, width)
+	values, rest, err := deltas(b, n, width)
 	if err != nil {
 		return nil, err
+	}
+	if len(rest) > 0 {
+		return nil, fmt.Errorf("%w: %d bytes behind its deltas", errPage, len(rest))
 	}
 	raw := make([]byte, 0, width*len(values))
 	var one [8]byte
@@ -127,6 +130,9 @@ func (c *cursor) deltaTexts(b []byte, n int64) ([][]byte, error) {
 			out[i] = c.leaf.text(nil, b[:size])
 		}
 		b = b[size:]
+	}
+	if len(b) > 0 {
+		return nil, fmt.Errorf("%w: %d bytes behind its values", errPage, len(b))
 	}
 	return out, nil
 }

@@ -1,9 +1,9 @@
 // Package parquet writes Columns as Parquet files and reads them back. Two
 // encoders make the bytes of files, by writer profile:
 //
-//   - profile 3, what new plans carry, and profile 2 are our own (own.go,
-//     column.go): 3 writes values without a dictionary by their differences or
-//     lengths (delta.go), which is smaller and leaves compression less to do;
+//   - profiles 3, which new plans carry, and 2 are our own (own.go, column.go). 3
+//     writes values without a dictionary by their differences or lengths
+//     (delta.go), which is smaller and leaves compression less to do;
 //   - profile 1 (arrow.go) is arrow's writer (v15), which takes twice the time.
 //
 // The older ones stay for files that were made with them, and as the other sides
@@ -65,8 +65,9 @@
 //	outside dictionaries   integers by differences, if that takes at most 3/4 of
 //	                       PLAIN in the chunk's first page that has any; bytes of
 //	                       any length by their lengths; PLAIN in pages of nulls
-//	zstd by default        tried on the first 128 KiB of that page; where there are
-//	                       no matches, bytes are packed by their frequency
+//	zstd by default        level tried on the first 128 KiB of the first page of
+//	                       64 KiB on
+//	zstd of any level      bytes without matches are packed by their frequency
 //
 // The bytes are a function of schema, options and batches. Reader shares no
 // code with the encoders.

@@ -1,7 +1,11 @@
 package hadoop
 
 import (
+	"errors"
+	"fmt"
+	"io/fs"
 	"net/http"
+	"os"
 	"strings"
 
 	"sawlog/loader"
@@ -37,14 +41,23 @@ func (l *Login) user() string {
 }
 
 // env has Hadoop's clients log in by the keytab (3.1 and later, HADOOP-9747). A
-// krb5.conf that this process was told of is told to them, too: Java reads
-// $KRB5_CONFIG nowhere.
-func (l *Login) env(of func(string) string) []string {
+// krb5.conf that this process was told of is told to them, too, of several the
+// first there is: Java reads $KRB5_CONFIG nowhere.
+func (l *Login) env(of func(string) string) ([]string, error) {
 	env := []string{"KRB5PRINCIPAL=" + l.Principal, "KRB5KEYTAB=" + l.Keytab}
-	if krb5 := of("KRB5_CONFIG"); krb5 != "" && !strings.Contains(krb5, ":") {
-		env = append(env, "HADOOP_CLIENT_OPTS="+strings.TrimSpace(of("HADOOP_CLIENT_OPTS")+" -Djava.security.krb5.conf="+krb5))
+	for path := range strings.SplitSeq(of("KRB5_CONFIG"), ":") {
+		if _, err := os.Stat(path); path == "" || errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if strings.ContainsAny(path, " \t") {
+			return nil, &loader.Error{
+				Code: loader.ExitUsage, Msg: fmt.Sprintf("hadoop engine: $KRB5_CONFIG is %q: Hadoop's commands take no path with blanks", path),
+				Hint: "name the file by another path",
+			}
+		}
+		return append(env, "HADOOP_CLIENT_OPTS="+strings.TrimSpace(of("HADOOP_CLIENT_OPTS")+" -Djava.security.krb5.conf="+path)), nil
 	}
-	return env
+	return env, nil
 }
 
 // protection is the word for how calls between servers are guarded.

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"net/http"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -32,7 +33,11 @@ func login() *Login {
 // command logs in by it either way.
 func TestKeytabGoesAlong(t *testing.T) {
 	t.Setenv("HADOOP_CLIENT_OPTS", "-Xmx1g")
-	t.Setenv("KRB5_CONFIG", "/etc/other-krb5.conf")
+	krb5 := filepath.Join(t.TempDir(), "krb5.conf")
+	if err := os.WriteFile(krb5, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("KRB5_CONFIG", "/nonexistent/krb5.conf:"+krb5+":/etc/krb5.conf")
 	for _, send := range []bool{true, false} {
 		w := enginetest.New(t, openTemp(t))
 		c := newCluster(t)
@@ -45,7 +50,7 @@ func TestKeytabGoesAlong(t *testing.T) {
 		if got := call.Secrets["keytab"]; (got == secret) != send || len(c.calls) != 1 {
 			t.Errorf("sent: %t: %d calls, the first with %q", send, len(c.calls), got)
 		}
-		for _, want := range []string{"KRB5PRINCIPAL=etl/h1@EX.ORG", "KRB5KEYTAB=/etc/etl.keytab", "HADOOP_CLIENT_OPTS=-Xmx1g -Djava.security.krb5.conf=/etc/other-krb5.conf"} {
+		for _, want := range []string{"KRB5PRINCIPAL=etl/h1@EX.ORG", "KRB5KEYTAB=/etc/etl.keytab", "HADOOP_CLIENT_OPTS=-Xmx1g -Djava.security.krb5.conf=" + krb5} {
 			if !slices.Contains(call.Env, want) {
 				t.Errorf("the command is called without %s", want)
 			}

@@ -15,6 +15,8 @@ import (
 	"syscall"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"sawlog/loader"
 )
 
@@ -30,7 +32,10 @@ func (r *run) order(list *loader.TaskList) (*order, error) {
 	o := &order{command: r.command()}
 	switch {
 	case r.Login != nil:
-		o.env = r.Login.env(os.Getenv)
+		var err error
+		if o.env, err = r.Login.env(os.Getenv); err != nil {
+			return nil, err
+		}
 	case r.work.Access.User != "":
 		o.env = []string{"HADOOP_USER_NAME=" + r.work.Access.User}
 	}
@@ -49,22 +54,19 @@ func (r *run) order(list *loader.TaskList) (*order, error) {
 // secretsPath is the command's name for the file of secrets.
 const secretsPath = "/dev/fd/3"
 
-// nameless is a file of JSON that only who has it open can read: it has no name
-// any more, and leaves nothing behind whoever dies.
+// nameless is a file of JSON in memory that only who has it open can read: it has
+// no name and leaves nothing behind, whoever dies.
 func nameless(secrets map[string]string) (*os.File, error) {
 	text, err := json.Marshal(secrets)
 	if err != nil {
 		return nil, err
 	}
-	file, err := os.CreateTemp("", "sawlog-")
+	fd, err := unix.MemfdCreate("sawlog", unix.MFD_CLOEXEC)
 	if err != nil {
 		return nil, err
 	}
-	err = os.Remove(file.Name())
-	if err == nil {
-		_, err = file.WriteAt(text, 0) // who reads begins at the start
-	}
-	if err != nil {
+	file := os.NewFile(uintptr(fd), "secrets")
+	if _, err = file.WriteAt(text, 0); err != nil { // who reads begins at the start
 		_ = file.Close() // the error is the one to report
 		return nil, err
 	}

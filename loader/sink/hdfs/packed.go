@@ -36,6 +36,9 @@ func (l *login) pack() (name string, secrets map[string]string, err error) {
 			own.Entries = append(own.Entries, e)
 		}
 	}
+	if len(own.Entries) == 0 {
+		return "", nil, &loginError{l, l.expires(), true, fmt.Errorf("%s holds no keys of %s any more", l.keytab, l.principal)}
+	}
 	keys, err := own.Marshal()
 	if err != nil {
 		return "", nil, &loginError{l, l.expires(), true, err}

@@ -69,6 +69,10 @@ func TestPacked(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	l.principal = "gone@EX.ORG"
+	if _, _, err := l.pack(); err == nil || !strings.Contains(err.Error(), "no keys of gone@EX.ORG") {
+		t.Errorf("a keytab without the principal's keys: %v", err)
+	}
 	there := &login{principal: "etl@EX.ORG", keytab: name, env: func(name string) string { return env[name] }}
 	if _, err := there.keys(); err == nil || !strings.Contains(err.Error(), "no container") {
 		t.Errorf("outside of a container: %v", err)
