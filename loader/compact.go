@@ -134,6 +134,7 @@ func (m *merge) open(want *SplitFile) (*oldFile, error) {
 	if _, err = io.Copy(h, io.NewSectionReader(file, 0, file.Size())); err == nil {
 		if have := hex.EncodeToString(h.Sum(nil)); have != want.SHA256 {
 			e := fail(ExitMismatch, "rewrite of %s: it has sha256 %s, the ledger says %s", want.Path, have, want.SHA256)
+			e.Gone = m.number >= 0 // else a rerun has the log give it
 			err = e.hint("`sawlog rerun` brings the file's bytes back; then rewrite again")
 		}
 	}
@@ -168,6 +169,7 @@ func (m *merge) lost(name string, err error) error {
 	if m.number < 0 {
 		return e.hint("`sawlog rerun` brings lost files back; then rewrite again")
 	}
+	e.Gone = true
 	return e.hint("record %d retired it, and a week after that the files a rewrite replaced are swept: load its offsets again with `sawlog backfill JOB --only all`", m.number)
 }
 

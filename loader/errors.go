@@ -23,6 +23,11 @@ const (
 	ExitInterrupted = 130
 )
 
+// ErrGone is in the chain of errors that say what the log no longer gives: offsets
+// that retention, compaction or a crash took, a topic that was deleted, or, of a
+// rewrite, the files it replaced once they are swept. Their exit codes alone don't tell, for a cluster manager's errors have the same.
+var ErrGone = errors.New("the log no longer has it")
+
 // Error is an error with the exit code it ends a command with, and what the
 // person who meets it can do.
 type Error struct {
@@ -30,7 +35,11 @@ type Error struct {
 	Msg  string
 	Hint string
 	Err  error
+	Gone bool // it is ErrGone
 }
+
+// Is tells errors.Is that the error is ErrGone.
+func (e *Error) Is(target error) bool { return e.Gone && target == ErrGone }
 
 func (e *Error) Error() string {
 	if e.Err == nil {
@@ -88,13 +97,13 @@ func coded(err error, other int) error {
 	e := &Error{Code: other, Err: err}
 	switch {
 	case errors.As(err, &gap):
-		e.Code, e.Hint = ExitMismatch, "go on without them with --accept-gap REASON, which the ledger keeps"
+		e.Code, e.Gone, e.Hint = ExitMismatch, true, "go on without them with --accept-gap REASON, which the ledger keeps"
 	case errors.As(err, &corrupt) && errors.Is(err, consumer.ErrTooLarge), errors.As(err, &oversize):
 		e.Code, e.Hint = ExitConflict, "give more --memory, or run fewer tasks at a time with --parallelism"
 	case errors.As(err, &hole), errors.As(err, &short), errors.As(err, &cut), errors.As(err, &corrupt):
-		e.Code = ExitMismatch
+		e.Code, e.Gone = ExitMismatch, true
 	case errors.Is(err, consumer.ErrUnknownTopic):
-		e.Code = ExitNotFound
+		e.Code, e.Gone = ExitNotFound, true
 	case errors.Is(err, consumer.ErrAuth), errors.Is(err, fs.ErrPermission):
 		e.Code = ExitAuth
 	case errors.Is(err, sink.ErrRefused):

@@ -94,7 +94,7 @@ func Exec(ctx context.Context, s *ExecSpec, open func(uri string, access sink.Ac
 // ended tells why a task failed, to everybody who may listen, and is its exit code.
 func ended(s *ExecSpec, root sink.Sink, err error, tell Teller, logger *slog.Logger) int {
 	err = at(s.Root, err)
-	told := &ExecError{Code: TaskCode(ExitCode(err)), Msg: err.Error(), By: taskHost()}
+	told := &ExecError{Code: TaskCode(ExitCode(err)), Msg: err.Error(), Gone: errors.Is(err, ErrGone), By: taskHost()}
 	if e := (*Error)(nil); errors.As(err, &e) {
 		told.Hint = e.Hint
 	}

@@ -30,12 +30,13 @@ type ExecError struct {
 	Code int    `json:"code"`
 	Msg  string `json:"msg"`
 	Hint string `json:"hint,omitempty"`
-	By   string `json:"by,omitempty"` // the attempt as its cluster manager knows it
+	Gone bool   `json:"gone,omitempty"` // it is ErrGone
+	By   string `json:"by,omitempty"`   // the attempt as its cluster manager knows it
 }
 
 // Err is the error of a split, as a driver reports it.
 func (e *ExecError) Err(split int) error {
-	return &Error{Code: e.Code, Msg: fmt.Sprintf("split %d: %s", split, e.Msg), Hint: e.Hint}
+	return &Error{Code: e.Code, Msg: fmt.Sprintf("split %d: %s", split, e.Msg), Hint: e.Hint, Gone: e.Gone}
 }
 
 // JSONLines tells in JSON, a line for everything.

@@ -327,6 +327,7 @@ func checkInput(p *Plan, in *Input, r *SplitRange) error {
 		return fmt.Errorf("%s: accounts for %d of %d offsets", at, in.Accounted(), in.Len())
 	case in.Gap > 0 && p.Gaps == "":
 		e := fail(ExitMismatch, "%s: %d offsets are gone from the log", at, in.Gap)
+		e.Gone = true
 		return e.hint("accept the gap with --accept-gap REASON")
 	}
 	return nil

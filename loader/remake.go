@@ -54,22 +54,18 @@ func (l *Ledger) remakeLost(ctx context.Context, rec *Record, lost []*File) (ove
 // lost is the error of files of the head that are not there and couldn't be made
 // again: nothing is added to a ledger whose head is unpublished.
 func (l *Ledger) lost(rec *Record, files []*File, err error) error {
-	if l.c.Remake == nil { // nobody tried
-		return err
-	}
 	what := files[0].Path
 	if len(files) > 1 {
 		what = fmt.Sprintf("%d files, the first %s", len(files), what)
 	}
-	return rec.cannotRemake(err, "what record %d brought is lost and can't be made again (%s)", rec.Number, what)
+	return l.cannotRemake(rec, err, "what record %d brought is lost and can't be made again (%s)", rec.Number, what)
 }
 
 // cannotRemake is the error of a record's files that couldn't be made again. Where
-// no later try may do better it says how to go on without them.
-func (rec *Record) cannotRemake(err error, format string, args ...any) error {
-	switch ExitCode(err) {
-	case ExitNotFound, ExitMismatch:
-	default:
+// the log no longer gives them it says how to go on without them; what else may be
+// the matter can be mended, and says how itself.
+func (l *Ledger) cannotRemake(rec *Record, err error, format string, args ...any) error {
+	if !errors.Is(err, ErrGone) {
 		return err
 	}
 	e := &Error{Code: ExitMismatch, Msg: fmt.Sprintf(format, args...), Err: err}
@@ -114,7 +110,7 @@ func (l *Ledger) putBack(ctx context.Context, rec *Record, lost []*File) (overta
 	for _, file := range lost {
 		made := results[file.Path]
 		if made == nil || made.SHA256 != file.SHA256 {
-			return false, fail(ExitMismatch, "the log no longer gives its bytes")
+			return false, &Error{Code: ExitMismatch, Msg: "the log no longer gives its bytes", Gone: true}
 		}
 		if err := l.sink.Rename(made.Stage, file.Path); err != nil {
 			return false, sinkError("publish "+file.Path, err)
@@ -144,21 +140,36 @@ func (l *Ledger) remakeFiles(ctx context.Context, rec *Record, files []*File) (m
 	return made, nil
 }
 
+// errNobody is in the chain of errors of files that nobody tried to make again.
+var errNobody = errors.New("there is nothing here to do it")
+
+// nobody is the error of splits that whoever has the log must make again.
+func (ask *RemakeAsk) nobody() error {
+	e := &Error{
+		Code: ExitMismatch, Err: errNobody,
+		Msg: fmt.Sprintf("splits %v of plan %s must be made again (%s)", ask.Splits, ask.PlanID, ask.Because),
+	}
+	return e.hint("the job's next run makes them again from the log, and so does `sawlog rerun`")
+}
+
 // remake runs splits of a plan again and makes what they staged durable.
 func (l *Ledger) remake(ctx context.Context, planID string, profile int, splits []int, because string) ([]*Result, error) {
 	p, err := l.ReadPlan(ctx, planID)
+	if errors.Is(err, sink.ErrNotExist) {
+		e := &Error{Code: ExitMismatch, Msg: fmt.Sprintf("splits %v of plan %s must be made again (%s), and the plan is missing", splits, planID, because), Err: err}
+		return nil, e.hint("restore %s from a copy of the data set; where there is none, `sawlog out drop` gives up the files", PlanPath(planID))
+	}
 	if err != nil {
 		return nil, err
 	}
 	if profile != 0 {
 		p.Writer.upgrade(profile)
 	}
+	ask := RemakeAsk{PlanID: planID, Plan: p, Splits: splits, Number: -1, Because: because}
 	if l.c.Remake == nil {
-		e := fail(ExitMismatch, "splits %v of plan %s must be made again (%s), and there is nothing here to do it", splits, planID, because)
-		return nil, e.hint("the job's next run makes them again from the log, and so does `sawlog rerun`")
+		return nil, ask.nobody()
 	}
 	l.c.Logger.Info("splits are made again", "plan", planID, "splits", splits, "because", because)
-	ask := RemakeAsk{PlanID: planID, Plan: p, Splits: splits, Number: -1, Because: because}
 	if mark, named := l.fold.Plans[planID]; named {
 		ask.Number = mark.Number
 	}

@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"sawlog/broker/vfs"
+	"sawlog/consumer"
 	"sawlog/loader/sink"
 	"sawlog/loader/sink/local"
 )
@@ -307,8 +308,9 @@ func TestLostForGood(t *testing.T) {
 		}
 	}
 	for name, remake := range map[string]func(sink.Sink) func(context.Context, RemakeAsk) ([]*Result, error){
-		"trimmed":   failing(&Error{Code: ExitMismatch, Msg: "offset 0 is gone", Hint: "go on without them with --accept-gap REASON"}),
-		"deleted":   failing(fail(ExitNotFound, "unknown topic")),
+		"trimmed":   failing(coded(&consumer.GapError{LogStart: 10}, ExitFailed)),
+		"deleted":   failing(coded(fmt.Errorf("views: %w", consumer.ErrUnknownTopic), ExitFailed)),
+		"far away":  failing((&ExecError{Code: ExitMismatch, Msg: "offset 0 is gone", Gone: true}).Err(0)),
 		"compacted": other,
 	} {
 		for _, crash := range []FaultPoint{"", BeforeCommit, AfterCommit, AfterPublish, AfterMark} {
@@ -316,6 +318,76 @@ func TestLostForGood(t *testing.T) {
 		}
 	}
 }
+
+// TestLostForNow loses a file of the head, with the marks of its hour, where the log
+// still has it and something else is the matter, whose exit code may be that of what
+// is gone. Nobody is told to give anything up, and once it is mended all is back.
+func TestLostForNow(t *testing.T) {
+	for name, c := range map[string]struct {
+		engine Engine
+		code   int
+		says   string
+		hint   string
+	}{
+		"no engine":  {nil, ExitMismatch, "nothing here to do it", "sawlog rerun"},
+		"no queue":   {refusing{fail(ExitNotFound, "ResourceManager: no such application").hint("start it")}, ExitNotFound, "no such application", "start it"},
+		"mismatched": {refusing{fail(ExitMismatch, "the image holds another binary").hint("pull it")}, ExitMismatch, "another binary", "pull it"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t, 1)
+			r.loads(1)
+			l := r.ledger()
+			rec, err := l.Record(l.fold.Head)
+			if err != nil {
+				t.Fatal(err)
+			}
+			lost := rec.Files[0]
+			if err := errors.Join(r.d.Sink.Remove(lost.Path), r.d.Sink.Remove(ManifestPath(lost.HourDir()))); err != nil {
+				t.Fatal(err)
+			}
+			whole := r.d.Engine
+			r.d.Engine = c.engine
+			_, rerun := r.d.Rerun(t.Context(), rec.Run)
+			for what, err := range map[string]error{"publish": r.publish(), "rerun": rerun} {
+				exits(t, err, c.code, c.says)
+				if e := (*Error)(nil); !errors.As(err, &e) || !strings.Contains(e.Hint, c.hint) || strings.Contains(e.Hint, "drop") || errors.Is(err, ErrGone) {
+					t.Errorf("%s: %v", what, err)
+				}
+			}
+			r.d.Engine = whole
+			plan := PlanPath(rec.Plan)
+			if err := r.d.Sink.Rename(plan, plan+".away"); err != nil {
+				t.Fatal(err)
+			}
+			err = r.publish()
+			exits(t, err, ExitMismatch, "the plan is missing")
+			if e := (*Error)(nil); !errors.As(err, &e) || !strings.Contains(e.Hint, "restore "+plan) {
+				t.Errorf("the way out of a missing plan: %v", err)
+			}
+			if err := r.d.Sink.Rename(plan+".away", plan); err != nil {
+				t.Fatal(err)
+			}
+			if err := r.publish(); err != nil {
+				t.Fatal(err)
+			}
+			r.sound()
+		})
+	}
+}
+
+// publish has a new process publish.
+func (r *rig) publish() error {
+	l, err := r.d.Ledger(r.t.Context(), "", "")
+	if err != nil {
+		return err
+	}
+	return l.Publish(r.t.Context())
+}
+
+// refusing is an engine whose manager carries out nothing.
+type refusing struct{ err error }
+
+func (e refusing) Run(context.Context, Work) error { return e.err }
 
 func lostForGood(t *testing.T, remake func(sink.Sink) func(context.Context, RemakeAsk) ([]*Result, error), crash FaultPoint) {
 	s := memSink()

@@ -94,7 +94,7 @@ func (l *Ledger) rerun(ctx context.Context, what string, absent map[string]bool)
 	if len(splits) > 0 {
 		results, err := l.remake(ctx, rec.Plan, profile, splits, "rerun of "+rec.Run)
 		if err != nil {
-			return nil, rec.cannotRemake(err, "the log no longer has all that run %s read: its files can't be made again", rec.Run)
+			return nil, l.cannotRemake(rec, err, "the log no longer has all that run %s read: its files can't be made again", rec.Run)
 		}
 		defer l.dropAttempts(results)
 		for _, r := range results {
@@ -325,7 +325,7 @@ func (d *Driver) remake(ctx context.Context, ask RemakeAsk) ([]*Result, error) {
 		return d.rewrite(ctx, ask)
 	}
 	if d.Engine == nil {
-		return nil, fail(ExitMismatch, "splits %v of plan %s must be made again (%s), and there is nothing here to read the log", ask.Splits, ask.PlanID, ask.Because)
+		return nil, ask.nobody()
 	}
 	l := &Ledger{sink: d.Sink}
 	var mu sync.Mutex
@@ -359,7 +359,8 @@ func (d *Driver) remake(ctx context.Context, ask RemakeAsk) ([]*Result, error) {
 			return nil, err
 		}
 		if r.Unknown != nil {
-			return nil, fail(ExitMismatch, "split %d of plan %s meets paths its schema does not know: the log has changed since", split, ask.PlanID)
+			msg := fmt.Sprintf("split %d of plan %s meets paths its schema does not know: the log has changed since", split, ask.PlanID)
+			return nil, &Error{Code: ExitMismatch, Msg: msg, Gone: true}
 		}
 		results = append(results, r)
 	}

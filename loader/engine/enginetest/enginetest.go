@@ -180,6 +180,9 @@ func gone(t *testing.T, w *World) {
 	if loader.ExitCode(err) != loader.ExitMismatch || out.Status != loader.StatusFailed || !errors.As(err, &told) || !strings.Contains(told.Hint, "--accept-gap") {
 		t.Errorf("%+v %v: want exit 8 and a hint", out, err)
 	}
+	if !errors.Is(err, loader.ErrGone) {
+		t.Errorf("%v: nobody can tell that it is the log which has it no longer", err)
+	}
 	most := partitions
 	if w.twins {
 		most *= 2

@@ -97,7 +97,7 @@ func (e *Engine) attempt(ctx context.Context, command []string, spec []byte, spl
 	case err == nil:
 		return nil
 	case told != nil:
-		return &loader.Error{Code: told.Code, Msg: fmt.Sprintf("split %d: %s", split, told.Msg), Hint: told.Hint}
+		return told.Err(split)
 	default:
 		return died(split, err, said.String())
 	}
