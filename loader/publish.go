@@ -125,7 +125,7 @@ func (l *Ledger) publish(ctx context.Context, taken map[string]bool) (left []*Fi
 		}
 	}
 	if len(lost) > 0 {
-		overtaken, err := l.remakeLost(ctx, rec, lost)
+		overtaken, err := l.remakeLost(ctx, rec, left, lost)
 		if err != nil || overtaken {
 			return nil, err
 		}

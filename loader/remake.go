@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"sawlog/loader/sink"
 )
@@ -31,8 +32,9 @@ func unswept(act func() error) error {
 // remakeLost makes files again whose stage and final path are both gone, from
 // the plan, unless another record came: then the head was published by others
 // and may be retired by now. Others may find the same files lost, put them back
-// and sweep: a failure counts only while files are lost still.
-func (l *Ledger) remakeLost(ctx context.Context, rec *Record, lost []*File) (overtaken bool, err error) {
+// and sweep: a failure counts only while files are lost still. Those that are lost
+// and about to be taken back are not made.
+func (l *Ledger) remakeLost(ctx context.Context, rec *Record, taken, lost []*File) (overtaken bool, err error) {
 	for tries := 0; ; tries++ {
 		if overtaken, look := l.passed(ctx, rec); look != nil || overtaken {
 			return overtaken, look
@@ -42,7 +44,7 @@ func (l *Ledger) remakeLost(ctx context.Context, rec *Record, lost []*File) (ove
 			return false, look
 		}
 		if err != nil && !errors.Is(err, sink.ErrNotExist) || tries == remakeTries {
-			return false, l.lost(rec, left, err)
+			return false, l.lost(rec, taken, left, err)
 		}
 		if overtaken, err = l.putBack(ctx, rec, left); err == nil {
 			return overtaken, nil
@@ -52,24 +54,67 @@ func (l *Ledger) remakeLost(ctx context.Context, rec *Record, lost []*File) (ove
 }
 
 // lost is the error of files of the head that are not there and couldn't be made
-// again: nothing is added to a ledger whose head is unpublished.
-func (l *Ledger) lost(rec *Record, files []*File, err error) error {
-	what := files[0].Path
-	if len(files) > 1 {
-		what = fmt.Sprintf("%d files, the first %s", len(files), what)
+// again: nothing is added to a ledger whose head is unpublished. A record that takes
+// files back must take all that are lost, for it comes after one head only: others
+// that it would take are named with them.
+func (l *Ledger) lost(rec *Record, taken, files []*File, err error) error {
+	files = slices.Concat(taken, files)
+	if len(taken) > 0 && errors.Is(err, errNobody) {
+		e := &Error{Code: ExitMismatch, Msg: fmt.Sprintf("record %d lost more than is to be dropped (%s)", rec.Number, namesOf(files)), Err: err}
+		return e.hint("`sawlog rerun %d` makes it again from the log; what the log no longer has is given up by one drop: %s", rec.Number, l.drop(rec, files))
 	}
-	return l.cannotRemake(rec, err, "what record %d brought is lost and can't be made again (%s)", rec.Number, what)
+	return l.cannotRemake(rec, files, err, "what record %d brought is lost and can't be made again (%s)", rec.Number, namesOf(files))
+}
+
+// namesOf names files, of very many the first.
+func namesOf(files []*File) string {
+	const most = 20
+	var names []string
+	for _, file := range files[:min(most, len(files))] {
+		names = append(names, file.Path)
+	}
+	if more := len(files) - len(names); more > 0 {
+		names = append(names, fmt.Sprintf("and %d more", more))
+	}
+	return strings.Join(names, ", ")
 }
 
 // cannotRemake is the error of a record's files that couldn't be made again. Where
-// the log no longer gives them it says how to go on without them; what else may be
-// the matter can be mended, and says how itself.
-func (l *Ledger) cannotRemake(rec *Record, err error, format string, args ...any) error {
+// the log no longer gives them it says how to go on without those that are lost, if
+// they are known; what else may be the matter can be mended, and says how itself.
+func (l *Ledger) cannotRemake(rec *Record, lost []*File, err error, format string, args ...any) error {
 	if !errors.Is(err, ErrGone) {
 		return err
 	}
 	e := &Error{Code: ExitMismatch, Msg: fmt.Sprintf(format, args...), Err: err}
-	return e.hint("if the brokers asked are those it was loaded from, `sawlog verify %d` tells what is lost, if anything: restore that from a copy of the data set, or give it up: sawlog out drop --run %d, with --window START..END for what it brought to some hours only", rec.Number, rec.Number)
+	return e.hint("if the brokers asked are those it was loaded from, `sawlog verify %d` tells what is lost, if anything: restore that from a copy of the data set, or give it up, all by one drop: %s", l.sourceOf(rec), l.drop(rec, lost))
+}
+
+// drop is the command that gives up files of a record; none = whichever are lost.
+func (l *Ledger) drop(rec *Record, files []*File) string {
+	window := "START..END"
+	if len(files) > 0 {
+		var hours []int64
+		for _, file := range files {
+			if file.Hour == nil { // of all hours
+				return fmt.Sprintf("sawlog out drop --run %d", l.sourceOf(rec))
+			}
+			hours = append(hours, *file.Hour)
+		}
+		window = HourText(slices.Min(hours)) + ".." + HourText(slices.Max(hours)+3600)
+	}
+	return fmt.Sprintf("sawlog out drop --run %d, with --window %s for what it brought to those hours only", l.sourceOf(rec), window)
+}
+
+// sourceOf is the record that a record's visible files are known by: an amend brings
+// none of its own.
+func (l *Ledger) sourceOf(rec *Record) int64 {
+	for i := range rec.Files {
+		if v := l.fold.Files[rec.Files[i].Path]; v != nil {
+			return v.Number
+		}
+	}
+	return rec.Number
 }
 
 // passed looks for new records, and tells whether one came after rec, now or at any

@@ -314,7 +314,13 @@ func TestLostForGood(t *testing.T) {
 		"compacted": other,
 	} {
 		for _, crash := range []FaultPoint{"", BeforeCommit, AfterCommit, AfterPublish, AfterMark} {
-			t.Run(name+" "+string(crash), func(t *testing.T) { lostForGood(t, remake, crash) })
+			for _, hours := range []int{1, 2} {
+				for _, amended := range []bool{false, true} {
+					t.Run(fmt.Sprintf("%s %s, %d hours, amended %v", name, crash, hours, amended), func(t *testing.T) {
+						lostForGood(t, remake, crash, hours, amended)
+					})
+				}
+			}
 		}
 	}
 }
@@ -389,17 +395,38 @@ type refusing struct{ err error }
 
 func (e refusing) Run(context.Context, Work) error { return e.err }
 
-func lostForGood(t *testing.T, remake func(sink.Sink) func(context.Context, RemakeAsk) ([]*Result, error), crash FaultPoint) {
+func lostForGood(t *testing.T, remake func(sink.Sink) func(context.Context, RemakeAsk) ([]*Result, error), crash FaultPoint, hours int, amended bool) {
 	s := memSink()
 	src, l := ran(t, s)
+	brought := l.fold.Head // the record that files are known by
+	if amended {
+		p := fakePlan(l.Fold(), span{0, 90, 130})
+		p.Writer.Profile = 1
+		brought = src.mustRun(t, l, p, "run-3").Number
+		if _, err := l.Amend(t.Context(), "run-3", "amend", CommitOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
 	rec, err := l.Record(l.fold.Head)
 	if err != nil {
 		t.Fatal(err)
 	}
-	lost := rec.Files[slices.IndexFunc(rec.Files, func(f File) bool { return f.Hour != nil })]
-	if err := errors.Join(s.Remove(lost.Path), s.Remove(ManifestPath(lost.HourDir()))); err != nil {
-		t.Fatal(err)
+	var all []File // lost, of as many hours
+	for _, f := range rec.Files {
+		if f.Hour != nil && !slices.ContainsFunc(all, func(o File) bool { return *o.Hour == *f.Hour }) && len(all) < hours {
+			all = append(all, f)
+		}
 	}
+	slices.SortFunc(all, func(a, b File) int { return int(*a.Hour - *b.Hour) })
+	if len(all) != hours {
+		t.Fatalf("record %d has files of %d hours", rec.Number, len(all))
+	}
+	for _, f := range all {
+		if err := errors.Join(s.Remove(f.Path), s.Remove(ManifestPath(f.HourDir()))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	lost, last := all[0], all[hours-1]
 	open := func() *Ledger {
 		t.Helper()
 		c := src.config(s)
@@ -410,7 +437,7 @@ func lostForGood(t *testing.T, remake func(sink.Sink) func(context.Context, Rema
 		}
 		return l
 	}
-	way := fmt.Sprintf("sawlog out drop --run %d", rec.Number)
+	way := fmt.Sprintf("sawlog out drop --run %d, with --window %s..%s", brought, HourText(*lost.Hour), HourText(*last.Hour+3600))
 	err = open().Publish(t.Context())
 	exits(t, err, ExitMismatch, lost.Path)
 	if e := (*Error)(nil); !errors.As(err, &e) || !strings.Contains(e.Hint, way) {
@@ -419,7 +446,19 @@ func lostForGood(t *testing.T, remake func(sink.Sink) func(context.Context, Rema
 	_, _, err = open().Drop(t.Context(), "drop", DropAsk{Of: "0"}, CommitOptions{})
 	exits(t, err, ExitMismatch, lost.Path) // other files than what is lost
 
-	ask := DropAsk{Of: fmt.Sprint(rec.Number), Hours: &HourSpan{*lost.Hour, *lost.Hour + 1}}
+	ask := DropAsk{Of: fmt.Sprint(brought), Hours: &HourSpan{*lost.Hour, *lost.Hour + 1}}
+	if hours > 1 { // one of them alone, by a process that has the log and one that hasn't
+		without := open()
+		without.c.Remake = nil
+		for what, l := range map[string]*Ledger{"log": open(), "no log": without} {
+			_, _, err = l.Drop(t.Context(), "drop", ask, CommitOptions{})
+			exits(t, err, ExitMismatch, lost.Path, last.Path)
+			if e := (*Error)(nil); !errors.As(err, &e) || !strings.Contains(e.Hint, "one drop: "+way) {
+				t.Errorf("%s: the drop of one of two shows no way out: %v", what, err)
+			}
+		}
+	}
+	ask.Hours.To = *last.Hour + 1
 	dying := open()
 	dying.c.Fault = func(p FaultPoint) error {
 		if p == crash {
@@ -440,9 +479,15 @@ func lostForGood(t *testing.T, remake func(sink.Sink) func(context.Context, Rema
 		t.Fatal(err)
 	}
 	sound(t, again)
-	if have, want := len(again.fold.Files), len(l.fold.Files)-1; have != want || again.fold.Files[lost.Path] != nil {
-		t.Errorf("%d files are left, want all %d but the lost one", have, want)
+	kept := l.fold.visible(func(v *Visible) bool { return v.Number != brought || v.Hour == nil || !ask.Hours.holds(*v.Hour) })
+	if len(again.fold.Files) != len(kept) {
+		t.Errorf("%d files are left, want the %d that were not given up", len(again.fold.Files), len(kept))
 	}
-	src.mustRun(t, again, fakePlan(again.Fold(), span{0, 100, 120}), "run-after")
+	for _, v := range kept {
+		if again.fold.Files[v.Path] == nil {
+			t.Errorf("%s was not given up, and is gone", v.Path)
+		}
+	}
+	src.mustRun(t, again, fakePlan(again.Fold(), span{0, 140, 160}), "run-after")
 	sound(t, again)
 }

@@ -94,7 +94,7 @@ func (l *Ledger) rerun(ctx context.Context, what string, absent map[string]bool)
 	if len(splits) > 0 {
 		results, err := l.remake(ctx, rec.Plan, profile, splits, "rerun of "+rec.Run)
 		if err != nil {
-			return nil, l.cannotRemake(rec, err, "the log no longer has all that run %s read: its files can't be made again", rec.Run)
+			return nil, l.cannotRemake(rec, nil, err, "the log no longer has all that run %s read: its files can't be made again", rec.Run)
 		}
 		defer l.dropAttempts(results)
 		for _, r := range results {
