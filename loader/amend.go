@@ -83,6 +83,9 @@ func (l *Ledger) amend(ctx context.Context, what, run string, o CommitOptions) (
 		return nil, fail(ExitConflict, "record %d (%s) has no visible file", source.Number, source.Kind)
 	}
 	results, err := l.remake(ctx, source.Plan, parquet.Profile, slices.Sorted(maps.Keys(splits)), "amend of "+source.Run)
+	if errors.Is(err, ErrGone) { // the files are whole: nothing need be given up
+		return nil, &Error{Code: ExitMismatch, Msg: fmt.Sprintf("the log no longer has all that run %s read: nothing was amended", source.Run), Err: err}
+	}
 	if err != nil {
 		return nil, err
 	}

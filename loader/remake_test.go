@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"path"
@@ -490,4 +491,30 @@ func lostForGood(t *testing.T, remake func(sink.Sink) func(context.Context, Rema
 	}
 	src.mustRun(t, again, fakePlan(again.Fold(), span{0, 140, 160}), "run-after")
 	sound(t, again)
+}
+
+// TestAmendOfWhatIsGone amends a run that the log no longer has: its files are whole
+// and stay, so no advice to accept or give up anything stands beside the error.
+func TestAmendOfWhatIsGone(t *testing.T) {
+	s := memSink()
+	src := &source{}
+	l := src.open(t, s)
+	p := fakePlan(l.Fold(), span{0, 0, 50})
+	p.Writer.Profile = 1
+	src.mustRun(t, l, p, "run-1")
+	before := data(t, s)
+	for _, gone := range []error{
+		coded(&consumer.GapError{LogStart: 10}, ExitFailed),
+		(&ExecError{Code: ExitNotFound, Msg: "unknown topic", Hint: "accept it", Gone: true}).Err(0),
+	} {
+		l.c.Remake = func(context.Context, RemakeAsk) ([]*Result, error) { return nil, gone }
+		_, err := l.Amend(t.Context(), "run-1", "amend", CommitOptions{})
+		exits(t, err, ExitMismatch, "run run-1 read: nothing was amended", gone.Error())
+		if e := (*Error)(nil); !errors.As(err, &e) || e.Hint != "" {
+			t.Errorf("advice %q beside %v", e.Hint, err)
+		}
+	}
+	if after := data(t, s); !maps.Equal(before, after) || l.fold.Head != 0 {
+		t.Error("the data set has changed")
+	}
 }
