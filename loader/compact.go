@@ -169,7 +169,6 @@ func (m *merge) lost(name string, err error) error {
 	if m.number < 0 {
 		return e.hint("`sawlog rerun` brings lost files back; then rewrite again")
 	}
-	e.Gone = true
 	return e.hint("record %d retired it, and a week after that the files a rewrite replaced are swept: load its offsets again with `sawlog backfill JOB --only all`", m.number)
 }
 
