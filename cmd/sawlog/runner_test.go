@@ -22,7 +22,8 @@ func TestLastRevision(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, set := &runner{log: slog.New(slog.DiscardHandler)}, jobs.Set{Dataset: "grown"}
+	r := &runner{brokers: func() []string { return []string{n.listen} }, log: slog.New(slog.DiscardHandler), timeout: patience}
+	set := jobs.Set{Dataset: "grown"}
 	ledger, err := r.ledger(t.Context(), job, set)
 	if err != nil || ledger == nil {
 		t.Fatal(root, err)
