@@ -36,7 +36,7 @@ type column struct {
 	shelved  []piece // data pages that are written, the first of them
 	pages    pages   // and those that follow
 	byDelta  verdict // on delta, for integers
-	count    [3]int  // pages in PLAIN, by delta, and with indexes
+	count    [3]int  // pages by their kind
 	unpacked int64   // bytes of pages before compression, headers included
 	total    int64   // levels
 	tried    bool    // levels of compression
@@ -50,6 +50,13 @@ const (
 	// less than PLAIN in its first page that has any: compression then has nothing
 	// left to find, nor to look for.
 	deltaGain = 4
+)
+
+// Kinds of data pages, in the order footers list them.
+const (
+	plainPages = iota
+	deltaPages // by differences or lengths
+	dictPages  // of indexes
 )
 
 // verdict is what the first page of a chunk decides for the others.
@@ -271,7 +278,7 @@ func (c *column) look() {
 		return
 	}
 	large := c.dict.plainSize(c.width) >= c.file.dictBytes
-	if first := c.count[2] == 0 && c.values > 0; first && (large || c.values >= trialValues || c.full()) && !c.pays() {
+	if first := c.count[dictPages] == 0 && c.values > 0; first && (large || c.values >= trialValues || c.full()) && !c.pays() {
 		c.abandon()
 	} else if large {
 		c.cut()
@@ -350,11 +357,11 @@ func (c *column) empty() {
 func (c *column) encode(raw []byte) (_ []byte, encoding int64) {
 	switch {
 	case c.byEntry:
-		c.count[2]++
+		c.count[dictPages]++
 		width := widthOf(c.dict.len() - 1)
 		return appendHybrid(append(raw, byte(width)), c.index, width), encodingRLEDict
 	case len(c.lengths) > 0:
-		c.count[1]++
+		c.count[deltaPages]++
 		return append(appendDelta(raw, c.lengths, 4), c.plain...), encodingDeltaLength
 	case c.delta == encodingDelta && c.byDelta != no && len(c.plain) > 0:
 		start := len(raw)
@@ -366,12 +373,12 @@ func (c *column) encode(raw []byte) (_ []byte, encoding int64) {
 			}
 		}
 		if c.byDelta == yes {
-			c.count[1]++
+			c.count[deltaPages]++
 			return raw, encodingDelta
 		}
 		raw = raw[:start]
 	}
-	c.count[0]++
+	c.count[plainPages]++
 	return append(raw, c.plain...), encodingPlain
 }
 
@@ -399,14 +406,14 @@ func appendLevels(dst []byte, levels []int16, limit int16) []byte {
 
 // end ends the chunk and gives its dictionary page; nil = none.
 func (c *column) end() (dict []byte) {
-	if c.byEntry && c.count[2] == 0 && !c.pays() {
+	if c.byEntry && c.count[dictPages] == 0 && !c.pays() {
 		c.abandon()
 	}
 	c.cut()
 	if c.byEntry {
 		c.fallBack()
 	}
-	if c.count[2] > 0 {
+	if c.count[dictPages] > 0 {
 		raw := grown(c.file.raw[:0], c.dict.plainSize(c.width))
 		for i := range uint32(c.dict.len()) {
 			raw = c.dict.appendEntry(raw, i, c.width)

@@ -231,11 +231,11 @@ func (f *ownFile) chunk(c *column, at, dict int64) {
 	e.open(chunkMetadataID)
 	e.int(columnTypeID, tI32, physicalOf(c.leaf.Store))
 	encodings := make([]int64, 0, 4)
-	if c.count[0] > 0 || dict > 0 {
+	if c.count[plainPages] > 0 || dict > 0 {
 		encodings = append(encodings, encodingPlain)
 	}
 	encodings = append(encodings, encodingRLE)
-	if c.count[1] > 0 {
+	if c.count[deltaPages] > 0 {
 		encodings = append(encodings, c.delta)
 	}
 	if dict > 0 {
@@ -269,7 +269,7 @@ func (f *ownFile) chunk(c *column, at, dict int64) {
 func (f *ownFile) encodingStats(c *column, dict bool) {
 	e := &f.groups
 	entries := make([][3]int64, 0, 4)
-	for kind, encoding := range [...]int64{encodingPlain, c.delta, encodingRLEDict} {
+	for kind, encoding := range [...]int64{plainPages: encodingPlain, deltaPages: c.delta, dictPages: encodingRLEDict} {
 		if c.count[kind] > 0 {
 			entries = append(entries, [3]int64{pageData, encoding, int64(c.count[kind])})
 		}

@@ -11,7 +11,8 @@ import (
 // keptZstd compresses pages with one encoder per level, kept. Arrow v15 makes a
 // new encoder for every page, which clears megabytes of tables for each: files
 // of few rows took twenty times as long, most of it in the collector. The bytes
-// are the same, for the options of the encoder are.
+// of EncodeLevel are arrow's, for the options of the encoder are; writer profile 3
+// has options of its own.
 type keptZstd struct {
 	compress.Codec // arrow's own, for all but pages
 
